@@ -1,0 +1,149 @@
+"""The verbs: what users call, in the order they call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prunus.core.backend import Backend
+from prunus.core.cut.cut import Cut, make_cut
+from prunus.core.cut.ratios import ratios_of
+from prunus.core.errors import NothingToCutError, PrunusError, RatioError
+from prunus.core.graph.channels import close
+from prunus.core.graph.costs import macs, numel
+from prunus.core.graph.groups import Groups, find_groups
+from prunus.core.graph.rules import Rules, registered_ops
+from prunus.core.results import Cost, Pruned, Trace, trace_of
+from prunus.core.scores.criteria import Criterion
+from prunus.core.scores.group import scores_of
+
+__all__ = ["prune", "trace"]
+
+
+def backend_of(model: object) -> Backend:
+    """Return the backend that owns `model`; only its framework is imported."""
+    modules = {cls.__module__.split(".")[0] for cls in type(model).__mro__}
+    if "torch" in modules:
+        from prunus.backends.torch.backend import TorchBackend
+
+        return TorchBackend()
+    raise PrunusError(
+        f"prunus cannot work on a {type(model).__module__}.{type(model).__name__}",
+        fix="pass a torch.nn.Module",
+    )
+
+
+def trace(
+    model: Any, example: Any, *, within: str | None = None, rules: Rules | None = None
+) -> Trace:
+    """Find out which channels of `model` can go, which cannot, and why.
+
+    Args:
+        model: A `torch.nn.Module`.
+        example: A tensor, a tuple of arguments, or a dict of keywords.
+        within: A sub-module to look at, where the whole cannot be traced.
+        rules: Rules for operators, as `{**prunus.default_rules(), "my_op": my_rule}`.
+    """
+    traced = backend_of(model).trace(model, example, within)
+    return trace_of(_analysed(traced, rules), _unknown(traced.graph.nodes, rules))
+
+
+def _analysed(traced: Any, rules: Rules | None) -> Groups:
+    return find_groups(close(traced.graph, rules, traced.pinned))
+
+
+def _unknown(nodes: Any, rules: Rules | None) -> tuple[str, ...]:
+    known = set(registered_ops() if rules is None else rules)
+    return tuple(sorted({node.op for node in nodes} - known))
+
+
+def prune(
+    model: Any,
+    example: Any,
+    plan: float | Mapping[str, float],
+    *,
+    criterion: str | Criterion = "l1",
+    align: int = 1,
+    within: str | None = None,
+    rules: Rules | None = None,
+    verify: bool = True,
+    inplace: bool = False,
+    optimizer: Any = None,
+    seed: int = 0,
+) -> Pruned[Any]:
+    """Take channels out of `model`, and check that what is left computes the right thing.
+
+    Args:
+        model: A `torch.nn.Module`; it is left as it is, and a new one is returned.
+        example: A tensor, a tuple of arguments, or a dict of keywords.
+        plan: One ratio for every group, `{weight or pattern: ratio}`, or a plan.
+        criterion: Which channels go first: "l1", "l2", "fpgm", "bn_scale", "taylor",
+            "random", or a function from filters (an array, one filter a row) to scores.
+        align: Leave a multiple of this many channels, where a group has that many.
+        within: A sub-module to cut, where the whole cannot be traced.
+        rules: Rules for operators, as in `trace`.
+        verify: Compare with the blinded original; a cut that fails is never returned.
+        inplace: Change `model` itself.
+        optimizer: Cut its state along; `pruned.optimizer` goes on with the cut model.
+        seed: For the criterion "random".
+
+    Raises:
+        PrunusError: With a `fix`, for anything that cannot be done as asked.
+    """
+    if isinstance(align, bool) or not isinstance(align, int) or align < 1:
+        raise RatioError(f"align is {align!r}, and must be a whole number from 1", fix="try align=8")
+    backend = backend_of(model)
+    traced = backend.trace(model, example, within)
+    groups = _analysed(traced, rules)
+    ratios = ratios_of(groups, getattr(plan, "ratios", plan))
+    weights = backend.weights(traced)
+    cutting = _reached(groups, ratios)
+    scores = {k: scores_of(groups.groups[k], criterion, weights, seed) for k in cutting}
+    cut = make_cut(groups, ratios, scores, align)
+    if not cut.removed and any(ratios):
+        raise _nothing(cut, align)
+    before = Cost(macs(traced.graph), numel(traced.graph))
+    after = Cost(macs(traced.graph, cut.channels, cut.gone), numel(traced.graph, cut.channels, cut.gone))
+    outcome = backend.apply(
+        traced, cut, rules=rules, verify=verify, inplace=inplace, optimizer=optimizer
+    )
+    return Pruned(
+        model=outcome.model,
+        cut=_removed(cut),
+        before=before,
+        after=after,
+        error=outcome.error,
+        unverified=outcome.unverified,
+        mixes=tuple(str(node) for node in cut.mixes),
+        how=outcome.how,
+        changed=outcome.changed,
+        achieved=cut.achieved,
+        frozen=groups.frozen,
+        optimizer=outcome.optimizer,
+    )
+
+
+def _reached(groups: Groups, ratios: list[float]) -> list[int]:
+    """Return the groups that may lose channels: asked for, or balanced with one that is."""
+    if any(ratios) and groups.channels.balances:
+        return list(range(len(groups.groups)))
+    return [k for k, ratio in enumerate(ratios) if ratio]
+
+
+def _removed(cut: Cut) -> dict[str, dict[int, tuple[int, ...]]]:
+    found: dict[str, dict[int, tuple[int, ...]]] = {}
+    for dim, lost in cut.removed.items():
+        found.setdefault(dim.tensor, {})[dim.axis] = tuple(lost.tolist())
+    return found
+
+
+def _nothing(cut: Cut, align: int) -> NothingToCutError:
+    asked = ", ".join(
+        f"{one.group} ({one.size} channels at ratio {one.asked:g})" for one in cut.achieved[:3]
+    )
+    return NothingToCutError(
+        f"no channel goes: {asked}",
+        fix="ask for a larger ratio"
+        + (f", or a smaller align than {align}" if align > 1 else "")
+        + ": a group of n channels loses min(n - 1, round(n * ratio))",
+    )

@@ -1,0 +1,126 @@
+"""PyTorch behind the backend protocol."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from prunus.backends.torch import files
+from prunus.backends.torch.edit import cut_optimizer, kept_indices
+from prunus.backends.torch.prune import Fitted, apply_cut, weights_of
+from prunus.backends.torch.trace import Example, TorchTrace, as_example, trace
+from prunus.backends.torch.within import call_of, shared_outside, submodule
+from prunus.core.backend import Outcome
+from prunus.core.cut.cut import Cut
+from prunus.core.graph.ir import Graph
+from prunus.core.graph.rules import Rules
+from prunus.core.scores.group import Weights
+
+__all__ = ["TorchBackend", "TracedModel"]
+
+
+@dataclass(frozen=True)
+class TracedModel:
+    """The user's model, the part of it that was traced, and the call that was traced."""
+
+    whole: nn.Module
+    part: nn.Module
+    example: Example
+    inner: TorchTrace
+    pinned: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> Graph:
+        """Return the neutral graph."""
+        return self.inner.graph
+
+
+class TorchBackend:
+    """Any `torch.nn.Module` that `torch.export` can trace, or a sub-module that it can."""
+
+    name = "torch"
+
+    def owns(self, model: object) -> bool:
+        """Tell whether `model` is a module."""
+        return isinstance(model, nn.Module)
+
+    def trace(self, model: nn.Module, example: Any, within: str | None = None) -> TracedModel:
+        """Trace `model`, or its sub-module `within` on what it is called with."""
+        given = as_example(example)
+        if within is None:
+            return TracedModel(model, model, given, trace(model, given))
+        part = submodule(model, within)
+        call = call_of(model, part, within, given)
+        inner = trace(part, call, prefix=f"{within}.")
+        return TracedModel(model, part, call, inner, shared_outside(model, part, within))
+
+    def weights(self, traced: TracedModel) -> Weights:
+        """Return how criteria read weights and gradients."""
+        return weights_of(traced.inner)
+
+    def apply(
+        self,
+        traced: TracedModel,
+        cut: Cut,
+        *,
+        rules: Rules | None,
+        verify: bool,
+        inplace: bool,
+        optimizer: torch.optim.Optimizer | None,
+    ) -> Outcome:
+        """Cut the traced part, and put it into a copy of the whole."""
+        kept = kept_indices(cut)
+        shapes = {name: tuple(traced.inner.stored[name].shape) for name in kept}
+        fitted = apply_cut(
+            traced.part, traced.inner, cut, traced.example, rules, verify=verify, inplace=inplace
+        )
+        model = fitted.model if traced.part is traced.whole else _put_back(traced, fitted, inplace)
+        cut_opt = None
+        if optimizer is not None:
+            memo = fitted.memo or _by_name(traced, fitted.model)
+            cut_opt = cut_optimizer(
+                optimizer, memo, kept, traced.inner.stored, shapes, inplace=inplace
+            )
+        return Outcome(
+            model,
+            fitted.error,
+            fitted.unverified,
+            fitted.how,
+            fitted.changed,
+            cut_opt,
+        )
+
+    def save(self, model: nn.Module, path: Path, header: Mapping[str, str]) -> None:
+        """Write the model's tensors to one file."""
+        files.save(model, path, header)
+
+    def load(self, model: nn.Module, path: Path) -> nn.Module:
+        """Give a freshly built model the shapes and values of a file."""
+        return files.load(model, path)
+
+
+def _put_back(traced: TracedModel, fitted: Fitted, inplace: bool) -> nn.Module:
+    if inplace and fitted.how == "module":
+        return traced.whole
+    memo: dict[int, Any] = dict(fitted.memo)
+    memo[id(traced.part)] = fitted.model
+    whole = copy.deepcopy(traced.whole, memo)
+    fitted.memo.update(memo)
+    return whole
+
+
+def _by_name(traced: TracedModel, model: nn.Module) -> dict[int, Any]:
+    """Return the memo that a traced module never had: old tensors to new, by name."""
+    new = dict(model.named_parameters(remove_duplicate=False))
+    found = {}
+    for name, tensor in traced.inner.stored.items():
+        own = name.removeprefix(traced.inner.prefix)
+        if own in new:
+            found[id(tensor)] = new[own]
+    return found

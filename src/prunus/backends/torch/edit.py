@@ -1,0 +1,200 @@
+"""Take channels out of an eager module: a copy of the user's own, with smaller tensors."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+
+from prunus.backends.torch.trace import TorchTrace
+from prunus.core.cut.cut import Cut, Resize
+
+__all__ = ["Kept", "cut_module", "cut_optimizer", "kept_indices", "repair", "take"]
+
+Kept = Mapping[str, Mapping[int, torch.Tensor]]
+"""For every tensor that shrinks, for every axis that does: the indices that stay."""
+
+
+def kept_indices(cut: Cut) -> Kept:
+    """Return what stays, by tensor and axis."""
+    kept: dict[str, dict[int, torch.Tensor]] = defaultdict(dict)
+    for dim, lost in cut.removed.items():
+        stay = torch.ones(cut.channels.graph.size(dim), dtype=torch.bool)
+        stay[torch.from_numpy(lost)] = False
+        kept[dim.tensor][dim.axis] = stay.nonzero().squeeze(1)
+    return dict(kept)
+
+
+def take(tensor: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor:
+    """Return `tensor` without what goes, along every axis that shrinks."""
+    for axis, index in kept.items():
+        tensor = tensor.index_select(axis, index.to(tensor.device))
+    return tensor
+
+
+def cut_module(
+    model: nn.Module, cut: Cut, kept: Kept, traced: TorchTrace, *, inplace: bool
+) -> tuple[nn.Module, dict[int, Any]]:
+    """Return the cut module, and the memo of the copy (old tensor's id to new tensor)."""
+    stored = traced.stored
+    small = {name: _smaller(stored[name], axes) for name, axes in kept.items()}
+    memo: dict[int, Any] = {id(stored[name]): tensor for name, tensor in small.items()}
+    if inplace:
+        done = model
+        for name, tensor in small.items():
+            old = stored[name]
+            # `.data` keeps the tensor's identity, which optimisers and ties rely on.
+            old.grad = None
+            old.data = tensor.data
+            old.grad = tensor.grad
+    else:
+        done = copy.deepcopy(model, memo)
+    _correct_attributes(done, {name.removeprefix(traced.prefix) for name in small}, cut.resizes)
+    return done, memo
+
+
+def _smaller(old: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor:
+    with torch.no_grad():
+        data = take(old.detach(), kept)
+        if not isinstance(old, nn.Parameter):
+            return data
+        new = nn.Parameter(data, requires_grad=old.requires_grad)
+        if old.grad is not None:
+            new.grad = take(old.grad, kept)
+    for key, value in vars(old).items():  # marks that users put on parameters
+        setattr(new, key, value)
+    return new
+
+
+def _correct_attributes(
+    model: nn.Module, small: Iterable[str], resizes: Iterable[Resize]
+) -> None:
+    """Bring the numbers that modules hold in line with their tensors."""
+    owners = {name.rpartition(".")[0].split(".parametrizations.")[0] for name in small}
+    modules = dict(model.named_modules(remove_duplicate=False))
+    for resize in resizes:
+        module = modules.get(resize.node.where)
+        name = _OWN_NAMES.get((resize.node.op, resize.attr))
+        if module is not None and name is not None and hasattr(module, name):
+            _set_number(module, name, resize.position, resize.new)
+    for path, module in modules.items():
+        if path in owners or any(owner.startswith(f"{path}.") for owner in owners if path):
+            _describe(module)
+
+
+_OWN_NAMES = {
+    ("conv", "groups"): "groups",
+    ("conv_transpose", "groups"): "groups",
+    ("group_norm", "groups"): "num_groups",
+    ("layer_norm", "normalized_shape"): "normalized_shape",
+}
+
+
+def _set_number(module: nn.Module, name: str, position: int | None, value: int) -> None:
+    old = getattr(module, name)
+    if isinstance(old, tuple | list | torch.Size) and position is not None:
+        changed = list(old)
+        changed[position] = value
+        setattr(module, name, type(old)(changed) if not isinstance(old, torch.Size) else changed)
+    elif isinstance(old, int):
+        setattr(module, name, value)
+
+
+def _describe(module: nn.Module) -> None:
+    """Set the sizes that a layer of `torch.nn` shows, and partly runs by, from its tensors."""
+    if isinstance(module, _ConvNd):
+        first, second = module.weight.shape[:2]
+        turned = isinstance(module, _ConvTransposeNd)
+        module.out_channels = second * module.groups if turned else first
+        module.in_channels = first if turned else second * module.groups
+    elif isinstance(module, nn.Linear):
+        module.out_features, module.in_features = module.weight.shape
+    elif isinstance(module, _NormBase):
+        known = module.weight if module.weight is not None else module.running_mean
+        if known is not None:
+            module.num_features = len(known)
+    elif isinstance(module, nn.LayerNorm) and module.weight is not None:
+        module.normalized_shape = tuple(module.weight.shape)
+    elif isinstance(module, nn.GroupNorm) and module.weight is not None:
+        module.num_channels = len(module.weight)
+    elif isinstance(module, nn.Embedding):
+        module.embedding_dim = module.weight.shape[1]
+    elif isinstance(module, nn.PReLU):
+        module.num_parameters = module.weight.numel()
+    elif isinstance(module, nn.RNNBase):
+        module.hidden_size = module.weight_hh_l0.shape[1]
+        module.input_size = module.weight_ih_l0.shape[1]
+        # The flat list holds the tensors themselves; a plain copy would keep the old ones.
+        module._flat_weights = [getattr(module, name) for name in module._flat_weights_names]
+        module.flatten_parameters()
+
+
+def repair(model: nn.Module, resizes: Iterable[Resize]) -> list[str]:
+    """Change the numbers in the user's own modules that the cut made wrong.
+
+    A module whose `forward` reshapes to `self.width`, and ran an operator with that
+    number, gets the new one. This is a guess by value, so the caller verifies it;
+    what was changed comes back as text.
+    """
+    modules = dict(model.named_modules(remove_duplicate=False))
+    wanted: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
+    for resize in resizes:
+        module = modules.get(resize.node.where)
+        if module is None or type(module).__module__.startswith("torch.nn."):
+            continue
+        for name, value in vars(module).items():
+            if _holds(value, resize.old) and name != "training":
+                wanted[resize.node.where, name].add((resize.old, resize.new))
+    changed = []
+    for (where, name), pairs in wanted.items():
+        module, table = modules[where], dict(pairs)
+        if len(table) < len(pairs):
+            continue  # one number would have to become two
+        old = getattr(module, name)
+        new = _replaced(old, table)
+        setattr(module, name, new)
+        changed.append(f"{where}.{name}: {old} -> {new}" if where else f"{name}: {old} -> {new}")
+    return changed
+
+
+def _holds(value: object, number: int) -> bool:
+    if isinstance(value, tuple | list):
+        return any(_holds(one, number) for one in value)
+    return type(value) is int and value == number and number > 1
+
+
+def _replaced(value: Any, table: Mapping[int, int]) -> Any:
+    if isinstance(value, tuple | list):
+        return type(value)(_replaced(one, table) for one in value)
+    return table.get(value, value) if type(value) is int else value
+
+
+def cut_optimizer(
+    optimizer: torch.optim.Optimizer,
+    memo: dict[int, Any],
+    kept: Kept,
+    stored: Mapping[str, torch.Tensor],
+    shapes: Mapping[str, tuple[int, ...]],
+    *,
+    inplace: bool,
+) -> torch.optim.Optimizer:
+    """Return an optimiser of the cut model, its state (moments, averages) cut along.
+
+    `shapes` are those before the cut: a state of that shape belongs to the weight's
+    elements, any other (a step count, a factored moment) does not.
+    """
+    done = optimizer if inplace else copy.deepcopy(optimizer, memo)
+    for name, axes in kept.items():
+        old = stored[name]
+        new = old if inplace else memo[id(old)]
+        before = shapes[name]
+        for key, value in done.state.get(new, {}).items():
+            if isinstance(value, torch.Tensor) and value.shape == before:
+                done.state[new][key] = take(value, axes)
+    return done

@@ -1,0 +1,296 @@
+"""A PyTorch model on an example input: exported, and lowered to the neutral graph."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.export import Dim, ExportedProgram, export
+
+from prunus.backends.torch.lower import lower
+from prunus.backends.torch.vocabulary import VOCABULARY
+from prunus.core.errors import TraceError
+from prunus.core.graph.ir import Graph
+
+__all__ = ["Example", "TorchTrace", "as_example", "evaluating", "stored_tensors", "trace"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """The arguments of one call."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def call(self, model: nn.Module) -> Any:
+        """Call `model` with these arguments."""
+        return model(*self.args, **self.kwargs)
+
+
+@dataclass(frozen=True)
+class TorchTrace:
+    """An exported program, its neutral graph, and the model's tensors by canonical name."""
+
+    program: ExportedProgram
+    graph: Graph
+    stored: Mapping[str, torch.Tensor]
+    aliases: Mapping[str, str]
+    """Every name of a tensor, tied ones included, to its canonical one."""
+    prefix: str = ""
+    """Where the traced module sits in the user's model, with a dot behind; names begin with it."""
+
+    def name_of(self, target: str | None) -> str:
+        """Return the canonical name of what export calls `target`."""
+        full = f"{self.prefix}{target}"
+        return self.aliases.get(full, full)
+
+
+def as_example(example: Any) -> Example:
+    """Read an example: a tensor, a tuple of arguments, or a dict of keywords."""
+    if isinstance(example, Example):
+        return example
+    if isinstance(example, Mapping):
+        return Example((), dict(example))
+    if isinstance(example, tuple):
+        return Example(example, {})
+    return Example((example,), {})
+
+
+def stored_tensors(
+    model: nn.Module, prefix: str = ""
+) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Return parameters and buffers by canonical name, and the canonical name of every name."""
+    first: dict[int, str] = {}
+    stored: dict[str, torch.Tensor] = {}
+    aliases: dict[str, str] = {}
+    named = [
+        *model.named_parameters(remove_duplicate=False),
+        *model.named_buffers(remove_duplicate=False),
+    ]
+    for name, tensor in named:
+        canonical = first.setdefault(id(tensor), prefix + name)
+        aliases[prefix + name] = canonical
+        stored.setdefault(canonical, tensor)
+    return stored, aliases
+
+
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put every module into evaluation mode, leave random state and modes as they were."""
+    modes = [(module, module.training) for module in model.modules()]
+    devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
+    with torch.random.fork_rng(devices=sorted(d.index or 0 for d in devices)):
+        try:
+            for module, _ in modes:
+                # Not `eval()`: some models override it to fuse their branches for good.
+                module.training = False
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+
+
+def trace(
+    model: nn.Module, example: Example, *, prefix: str = "", any_batch: bool = False
+) -> TorchTrace:
+    """Trace `model` on `example`; with `any_batch`, for every batch size."""
+    _check_devices(model, example)
+    stored, aliases = stored_tensors(model, prefix)
+    with evaluating(model), torch.no_grad(), _quiet():
+        program = _export(model, example, any_batch=any_batch)
+        if _writes_into_views(program):
+            # Functional form: a write into a slice becomes a value that a rule can speak of.
+            program = program.run_decompositions({})
+        _tidy(program)
+
+    def name_of(target: str) -> str:
+        return aliases.get(prefix + target, prefix + target)
+
+    graph = lower(program, VOCABULARY, name_of, stored)
+    return TorchTrace(program, graph, stored, aliases, prefix)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _export(model: nn.Module, example: Example, *, any_batch: bool) -> ExportedProgram:
+    shapes = None
+    if any_batch:
+        example = Example(_doubled(example.args), _doubled(example.kwargs))
+        shapes = (_free_batch(example.args), _free_batch(example.kwargs))
+    try:
+        if shapes is None:
+            return export(model, example.args, example.kwargs, strict=False)
+        dynamic = {**_by_position(model, shapes[0]), **shapes[1]}
+        return export(
+            model, example.args, example.kwargs, strict=False, dynamic_shapes=dynamic
+        )
+    except Exception as error:
+        _explain(model, example, error)
+        raise
+
+
+def _by_position(model: nn.Module, shapes: Any) -> dict[str, Any]:
+    import inspect
+
+    parameters = inspect.signature(model.forward).parameters.values()
+    found: dict[str, Any] = {}
+    rest = list(shapes)
+    for parameter in parameters:
+        if not rest:
+            break
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            found[parameter.name] = tuple(rest)
+            break
+        found[parameter.name] = rest.pop(0)
+    return found
+
+
+def _doubled(value: Any) -> Any:
+    """Return the example with its batch twice over: export takes a length of 1 for a constant."""
+    return _map(value, lambda tensor: torch.cat([tensor, tensor]) if tensor.ndim else tensor)
+
+
+def _free_batch(value: Any) -> Any:
+    return _map(value, lambda tensor: {0: Dim.AUTO} if tensor.ndim else None)
+
+
+def _map(value: Any, function: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_map(one, function) for one in value))
+    if isinstance(value, list | tuple):
+        return type(value)(_map(one, function) for one in value)
+    if isinstance(value, Mapping):
+        return {key: _map(one, function) for key, one in value.items()}
+    return None if function.__name__ == "never" else value
+
+
+def _check_devices(model: nn.Module, example: Example) -> None:
+    homes = {tensor.device.type for tensor in model.parameters()}
+    guests = {tensor.device.type for tensor in _tensors((example.args, example.kwargs))}
+    if homes and guests and not guests <= homes:
+        raise TraceError(
+            f"the model is on {_words(homes)} and the example is on {_words(guests)}",
+            fix=f"move the example to the model: example.to({sorted(homes)[0]!r})",
+        )
+
+
+def _words(devices: set[str]) -> str:
+    return " and ".join(repr(device) for device in sorted(devices))
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    _map(value, lambda tensor: found.append(tensor))
+    return found
+
+
+def _explain(model: nn.Module, example: Example, error: Exception) -> None:
+    """Raise a `TraceError` that tells the user's own mistake from a model that cannot be traced."""
+    try:
+        example.call(model)
+    except Exception as own:
+        raise TraceError(
+            f"the model does not run on this example: {type(own).__name__}: {_first_line(own)}",
+            fix="pass an example the model accepts: a tensor, a tuple of arguments, "
+            "or a dict of keywords",
+        ) from own
+    raise TraceError(
+        f"the model runs, but cannot be traced: {_first_line(error)}{_place(error)}",
+        fix='name a sub-module that can be traced, such as prune(..., within="backbone"), '
+        "or make that line independent of the values in the tensors",
+    ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _place(error: Exception) -> str:
+    """Return the last line of the user's code in the traceback."""
+    frame, place = error.__traceback__, ""
+    while frame is not None:
+        code = frame.tb_frame.f_code
+        own = f"{torch.__path__[0]}/"
+        if not code.co_filename.startswith((own, "<")) and "prunus" not in code.co_filename:
+            place = f" (at {code.co_filename}:{frame.tb_lineno}, in {code.co_name})"
+        frame = frame.tb_next
+    return place
+
+
+_VIEWS = {
+    "slice", "select", "view", "reshape", "narrow", "chunk", "split", "split_with_sizes", "unbind",
+    "transpose", "permute", "squeeze", "unsqueeze", "expand", "diagonal", "flatten",
+}  # fmt: skip
+
+
+def _writes_into_views(program: ExportedProgram) -> bool:
+    """Tell whether a slice or another view is written to, so that its base changes too."""
+    for node in program.graph.nodes:
+        name = getattr(getattr(node.target, "_schema", None), "name", "").split("::")[-1]
+        if node.op != "call_function" or not name.endswith("_") or not node.args:
+            continue
+        target = node.args[0]
+        if isinstance(target, fx.Node) and _is_view(target):
+            return True
+    return False
+
+
+def _is_view(node: fx.Node) -> bool:
+    name = getattr(getattr(node.target, "_schema", None), "name", "").split("::")[-1]
+    if node.target.__class__.__name__ == "builtin_function_or_method":  # getitem of a split
+        return bool(node.args) and isinstance(node.args[0], fx.Node) and _is_view(node.args[0])
+    return name in _VIEWS
+
+
+def _tidy(program: ExportedProgram) -> None:
+    """Lay regions that run under another setting open, and drop what only asserts.
+
+    A region (`with torch.autocast(...)` in `forward`) holds a graph of its own, which
+    every later walk would have to look into.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        name = getattr(node.target, "__name__", "")
+        if node.op == "call_function" and name.startswith("wrap_with_"):
+            _lay_open(program, node)
+        elif node.op == "call_function" and "_assert" in str(node.target) and not node.users:
+            graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _lay_open(program: ExportedProgram, region: fx.Node) -> None:
+    place = next(
+        k for k, one in enumerate(region.args) if isinstance(one, fx.Node) and one.op == "get_attr"
+    )
+    holder = region.args[place]
+    assert isinstance(holder, fx.Node)  # noqa: S101  (found by that above)
+    body = getattr(program.graph_module, str(holder.target))
+    given = iter(region.args[place + 1 :])
+    inside: dict[fx.Node, Any] = {}
+    results: Any = ()
+    with program.graph.inserting_before(region):
+        for node in body.graph.nodes:
+            if node.op == "placeholder":
+                inside[node] = next(given)
+            elif node.op == "output":
+                results = fx.map_arg(node.args[0], lambda one: inside[one])
+            else:
+                inside[node] = program.graph.node_copy(node, lambda one: inside[one])
+    for user in list(region.users):
+        user.replace_all_uses_with(results[user.args[1]])  # each user picks one result
+        program.graph.erase_node(user)
+    program.graph.erase_node(region)
+    if not holder.users:
+        program.graph.erase_node(holder)

@@ -1,0 +1,115 @@
+"""The traced module with rewritten numbers: what comes back when `forward` holds a number.
+
+It is the exported graph of the user's model for every batch size, on the cut weights,
+under the user's own parameter names. Dropout and batch norm follow `train()` and
+`eval()` as in the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from prunus.backends.torch.edit import Kept, take
+from prunus.backends.torch.lower import operator_of
+from prunus.backends.torch.numbers import resizes_by_operator, rewritten
+from prunus.backends.torch.trace import TorchTrace
+from prunus.backends.torch.vocabulary import arguments
+from prunus.core.cut.cut import Resize
+
+__all__ = ["traced_module"]
+
+
+class BatchNorm(nn.Module):
+    """Batch norm on weights that the traced module holds; follows `train()` and `eval()`."""
+
+    def forward(  # noqa: D102
+        self, x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
+    ) -> torch.Tensor:
+        return nn.functional.batch_norm(x, mean, var, weight, bias, self.training, momentum, eps)
+
+
+class Dropout(nn.Module):
+    """Dropout that follows `train()` and `eval()`."""
+
+    def __init__(self, function: str, p: float) -> None:
+        super().__init__()
+        self.function, self.p = function, p
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        dropped: torch.Tensor = getattr(nn.functional, self.function)(x, self.p, self.training)
+        return dropped
+
+
+def traced_module(
+    model: nn.Module, traced: TorchTrace, resizes: tuple[Resize, ...], kept: Kept
+) -> nn.Module:
+    """Return the traced module of `model`, cut."""
+    # Export keeps a guard on every input's shape; a cut changes none of them.
+    module = traced.program.module(check_guards=False)
+    assert isinstance(module, fx.GraphModule)  # noqa: S101  (what `module` returns)
+    _fill(module, traced, kept)
+    by_operator = resizes_by_operator(resizes)
+    for node in list(module.graph.nodes):
+        if node.op != "call_function":
+            continue
+        new = rewritten(node, by_operator.get(node.name, []))
+        if new is not None:
+            node.args, node.kwargs = new
+    _follow_training(module)
+    module.graph.lint()
+    module.recompile()
+    # `train` and `eval` raise on an exported module; this one is a plain module again.
+    for name in ("train", "eval"):
+        module.__dict__.pop(name, None)
+    module.train(model.training)
+    return module
+
+
+def _fill(module: fx.GraphModule, traced: TorchTrace, kept: Kept) -> None:
+    """Put the cut tensors in place, tied ones tied, with the marks of the originals."""
+    made: dict[str, torch.Tensor] = {}
+    for path, owner in module.named_modules():
+        for table in (owner._parameters, owner._buffers):
+            for name in list(table):
+                full = f"{path}.{name}" if path else name
+                canonical = traced.aliases.get(traced.prefix + full)
+                if canonical is None or table[name] is None:
+                    continue
+                if canonical not in made:
+                    made[canonical] = _small(traced.stored[canonical], kept.get(canonical, {}))
+                table[name] = made[canonical]  # type: ignore[assignment]
+
+
+def _small(old: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor:
+    data = take(old.detach(), kept).clone()
+    return nn.Parameter(data, old.requires_grad) if isinstance(old, nn.Parameter) else data
+
+
+def _follow_training(module: fx.GraphModule) -> None:
+    """Replace what export has fixed to evaluation by modules that look at the mode."""
+    for node in list(module.graph.nodes):
+        if node.op != "call_function":
+            continue
+        name = operator_of(node).rstrip("_")
+        if name == "batch_norm" and arguments(node)["running_mean"] is not None:
+            given = arguments(node)
+            keys = ("input", "weight", "bias", "running_mean", "running_var", "momentum", "eps")
+            _replace(module, node, BatchNorm(), tuple(given[key] for key in keys))
+        elif name in ("dropout", "feature_dropout", "alpha_dropout"):
+            given = arguments(node)
+            function = "dropout1d" if name == "feature_dropout" else name
+            _replace(module, node, Dropout(function, given["p"]), (given["input"],))
+
+
+def _replace(module: fx.GraphModule, node: fx.Node, layer: nn.Module, args: tuple[Any, ...]) -> None:
+    name = f"{node.name}_layer"
+    module.add_submodule(name, layer)
+    with module.graph.inserting_before(node):
+        call = module.graph.call_module(name, args)
+    node.replace_all_uses_with(call)
+    call.meta = dict(node.meta)
+    module.graph.erase_node(node)

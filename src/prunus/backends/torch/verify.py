@@ -1,0 +1,297 @@
+"""Is the cut model right? The original, blinded, must compute the same.
+
+Blinded means: every slice that the cut took is zero in the original, both where a
+channel is made and where it is used. Where an operator mixes channels (a norm, a
+softmax), zeros would still take part; there the original's traced graph is run
+with that operator looking only at what stays.
+
+Both sides run in double precision, on fresh random inputs, and on *stirred* weights,
+the same on both sides: a branch whose last scale was initialised to zero would
+otherwise hide whatever is wrong in it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.export.graph_signature import InputKind
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from prunus.backends.torch.edit import Kept, take
+from prunus.backends.torch.numbers import resizes_by_operator, rewritten
+from prunus.backends.torch.trace import Example, TorchTrace, evaluating, stored_tensors
+from prunus.core.cut.cut import Cut
+from prunus.core.graph.ir import Dim
+
+__all__ = ["Reference", "compare", "first_difference", "in_double", "reference_output"]
+
+_NARROW = {torch.float16, torch.bfloat16, torch.float32}
+
+
+class in_double(TorchDispatchMode):  # noqa: N801  (used as a context manager, like no_grad)
+    """Runs everything in double precision, also where code asks for a narrower type."""
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Widen every floating tensor and every requested type."""
+        writes = function._schema.is_mutable
+        args, kwargs = tree_map(self._requested, (args, kwargs or {}))
+        if not writes:
+            args, kwargs = tree_map(self._wide, (args, kwargs))
+        else:
+            first, *rest = args
+            args = (first, *tree_map(self._wide, rest))
+        return function(*args, **kwargs)
+
+    @staticmethod
+    def _requested(value: Any) -> Any:
+        return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
+
+    @staticmethod
+    def _wide(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dtype in _NARROW:
+            return value.double()
+        return value
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What the cut model has to compute: inputs, weights, and the blinded original's outputs."""
+
+    example: Example
+    weights: Mapping[str, torch.Tensor]
+    """Stirred, in double precision, whole; by canonical name."""
+    outputs: Any
+
+
+def reference_output(
+    model: nn.Module, traced: TorchTrace, cut: Cut, example: Example, like: Reference | None = None
+) -> Reference:
+    """Run the blinded original; with the inputs and weights of `like`, where that is given."""
+    generator = torch.Generator().manual_seed(20_251)
+    fresh = like.example if like else _fresh(example, generator)
+    weights = (
+        like.weights
+        if like
+        else {name: _stirred(value, generator) for name, value in traced.stored.items()}
+    )
+    blind = _blinded(weights, cut)
+    if cut.mixes:
+        with torch.no_grad(), in_double():
+            outputs = _Mixing(traced, cut, blind).run_example(fresh)
+    else:
+        outputs = _run(model, traced, blind, fresh)
+    return Reference(fresh, weights, outputs)
+
+
+def compare(model: nn.Module, kept: Kept, reference: Reference, traced: TorchTrace) -> float:
+    """Return the largest difference of the cut model to the reference, relative to the largest value."""
+    small = {
+        name: take(value, kept[name]) if name in kept else value
+        for name, value in reference.weights.items()
+    }
+    outputs = _run(model, traced, small, reference.example)
+    return _distance(reference.outputs, outputs)
+
+
+def _run(
+    model: nn.Module,
+    traced: TorchTrace,
+    weights: Mapping[str, torch.Tensor],
+    example: Example,
+) -> Any:
+    """Run a copy of `model` on other weights."""
+    stored, _ = stored_tensors(model, traced.prefix)
+    memo: dict[int, Any] = {}
+    for name, tensor in stored.items():
+        value = weights[traced.aliases[name]]
+        is_parameter = isinstance(tensor, nn.Parameter)
+        memo[id(tensor)] = nn.Parameter(value, False) if is_parameter else value.clone()
+    double = copy.deepcopy(model, memo)
+    for module in double.modules():
+        if isinstance(module, nn.RNNBase):
+            module._flat_weights = [getattr(module, name) for name in module._flat_weights_names]
+    with evaluating(double), torch.no_grad(), in_double():
+        return example.call(double)
+
+
+def _stirred(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return `value` in double precision, moved a little, so that nothing in it is zero."""
+    if not value.is_floating_point():
+        return value.detach().clone()
+    wide = value.detach().double()
+    noise = torch.rand(value.shape, generator=generator, dtype=torch.float64).to(value.device)
+    if not isinstance(value, nn.Parameter):
+        # A buffer may be a variance: stay on the same side of zero.
+        return wide * (1 + 0.2 * noise) + (0.1 * noise if not wide.any() else 0.0)
+    scale = float(wide.square().mean().sqrt()) if wide.numel() else 0.0
+    return wide + (0.2 * noise - 0.1) * (scale if scale > 0 else 1.0)
+
+
+def _fresh(example: Example, generator: torch.Generator) -> Example:
+    def one(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        noise = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value.device)
+        wide = value.detach().double()
+        spread = float(wide.std()) if wide.numel() > 1 else 1.0
+        return noise * (spread if spread > 0 else 1.0) + wide.mean()
+
+    return Example(tree_map(one, example.args), tree_map(one, example.kwargs))
+
+
+def _blinded(weights: Mapping[str, torch.Tensor], cut: Cut) -> dict[str, torch.Tensor]:
+    blind = dict(weights)
+    for dim, lost in cut.removed.items():
+        if blind[dim.tensor] is weights[dim.tensor]:
+            blind[dim.tensor] = weights[dim.tensor].clone()
+        index = torch.from_numpy(lost).to(blind[dim.tensor].device)
+        if blind[dim.tensor].is_floating_point():
+            blind[dim.tensor].index_fill_(dim.axis, index, 0)
+    return blind
+
+
+def _distance(expected: Any, actual: Any) -> float:
+    left = [one for one in tree_flatten(expected)[0] if isinstance(one, torch.Tensor)]
+    right = [one for one in tree_flatten(actual)[0] if isinstance(one, torch.Tensor)]
+    if len(left) != len(right):
+        return float("inf")
+    worst = 0.0
+    for a, b in zip(left, right, strict=True):
+        if a.shape != b.shape:
+            return float("inf")
+        if a.numel():
+            scale = float(a.abs().max()) or 1.0
+            worst = max(worst, float((a.double() - b.double()).abs().max()) / scale)
+    return worst
+
+
+class _Mixing(fx.Interpreter):
+    """Runs the original's graph; an operator that mixes channels sees only those that stay."""
+
+    def __init__(self, traced: TorchTrace, cut: Cut, blind: Mapping[str, torch.Tensor]) -> None:
+        super().__init__(traced.program.graph_module, garbage_collect_values=True)
+        self.traced = traced
+        self.cut = cut
+        self.blind = blind
+        self.resizes = resizes_by_operator(cut.resizes)
+        self.mixing = {node.name.split("/")[0] for node in cut.mixes}
+        self.tensor_names: dict[str, str] = {}
+
+    def run_example(self, example: Example) -> Any:
+        """Run on one example, with the blinded weights in the places of the stored ones."""
+        given = iter(tree_flatten((example.args, example.kwargs))[0])
+        placeholders = [n for n in self.module.graph.nodes if n.op == "placeholder"]  # type: ignore[union-attr]
+        values = []
+        for node, spec in zip(
+            placeholders, self.traced.program.graph_signature.input_specs, strict=True
+        ):
+            name = self.traced.name_of(spec.target)
+            if spec.kind is InputKind.USER_INPUT:
+                values.append(next(given))
+            elif name in self.blind:
+                self.tensor_names[node.name] = name
+                values.append(self.blind[name])
+            else:
+                values.append(self.traced.program.constants[spec.target])  # type: ignore[index]
+        outputs = self.run(*values)
+        count = len(self.traced.program.graph_signature.user_outputs)
+        outputs = outputs[-count:] if isinstance(outputs, tuple | list) else outputs
+        return outputs
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run one node; a mixing one on what stays, its result laid back into zeros."""
+        if n.name not in self.mixing:
+            return super().run_node(n)
+        args, kwargs = rewritten(n, self.resizes.get(n.name, [])) or (n.args, n.kwargs)
+
+        def load(argument: fx.Node) -> Any:
+            value = self.env[argument]
+            return self._only_kept(argument, value) if isinstance(value, torch.Tensor) else value
+
+        result = n.target(*fx.map_arg(args, load), **fx.map_arg(kwargs, load))  # type: ignore[operator]
+        if isinstance(result, torch.Tensor):
+            return self._laid_back(n.name, result)
+        return type(result)(
+            self._laid_back(f"{n.name}.{k}", one) if isinstance(one, torch.Tensor) else one
+            for k, one in enumerate(result)
+        )
+
+    def _only_kept(self, node: fx.Node, value: torch.Tensor) -> torch.Tensor:
+        """Return the part of a value that stays."""
+        name = self.tensor_names.get(node.name, node.name)
+        if "getitem" in node.name and isinstance(node.args[0], fx.Node):
+            name = f"{node.args[0].name}.{node.args[1]}"
+        for axis, kept in self._kept(name, value.ndim).items():
+            value = value.index_select(axis, kept.to(value.device))
+        return value
+
+    def _laid_back(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        for axis, kept in self._kept(name, value.ndim).items():
+            whole = list(value.shape)
+            whole[axis] = len(self.cut.channels.sets[Dim(name, axis)])
+            value = value.new_zeros(whole).index_copy_(axis, kept.to(value.device), value)
+        return value
+
+    def _kept(self, name: str, rank: int) -> dict[int, torch.Tensor]:
+        sets, gone = self.cut.channels.sets, self.cut.gone
+        found = {}
+        for axis in range(rank):
+            own = sets.get(Dim(name, axis))
+            if own is not None and gone[own].any():
+                found[axis] = torch.from_numpy((~gone[own]).nonzero()[0])
+        return found
+
+
+class _Difference(Exception):  # noqa: N818  (it carries an answer, and is no error)
+    """Ends a run in lockstep at the node where the two sides part."""
+
+
+class _Lockstep(_Mixing):
+    """Runs the blinded original and the cut graph side by side, up to the first difference."""
+
+    def __init__(self, traced: TorchTrace, cut: Cut, blind: Mapping[str, torch.Tensor]) -> None:
+        super().__init__(traced, cut, blind)
+        self.garbage_collect_values = False
+        self.small: dict[fx.Node, Any] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        """Run a node on both sides and compare."""
+        whole = super().run_node(n)
+        if n.op == "output":
+            return whole
+        if n.op != "call_function":
+            value = self._only_kept(n, whole) if isinstance(whole, torch.Tensor) else whole
+            self.small[n] = value
+            return whole
+        args, kwargs = rewritten(n, self.resizes.get(n.name, [])) or (n.args, n.kwargs)
+        args, kwargs = fx.map_arg((args, kwargs), lambda one: self.small[one])
+        try:
+            self.small[n] = n.target(*args, **kwargs)  # type: ignore[operator]
+        except Exception as error:  # any operator's own complaint about shapes
+            raise _Difference(n) from error
+        if isinstance(whole, torch.Tensor) and whole.is_floating_point():
+            expected = self._only_kept(n, whole)
+            if _distance(expected, self.small[n]) > 1e-6:
+                raise _Difference(n)
+        return whole
+
+
+def first_difference(traced: TorchTrace, cut: Cut, reference: Reference) -> str:
+    """Return the first operator after which the cut graph parts from the blinded original."""
+    blind = _blinded(reference.weights, cut)
+    with torch.no_grad(), in_double():
+        try:
+            _Lockstep(traced, cut, blind).run_example(reference.example)
+        except _Difference as found:
+            name = found.args[0].name
+            nodes = cut.channels.graph.nodes
+            return next((str(node) for node in nodes if node.name.split("/")[0] == name), name)
+    return ""

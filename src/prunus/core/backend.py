@@ -1,0 +1,84 @@
+"""What a framework must do so that its models can be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from prunus.core.cut.cut import Cut
+from prunus.core.graph.ir import Graph
+from prunus.core.graph.rules import Rules
+from prunus.core.scores.group import Weights
+
+__all__ = ["Backend", "Outcome", "Traced"]
+
+
+class Traced(Protocol):
+    """A model as a backend has traced it; only that backend knows the rest."""
+
+    @property
+    def graph(self) -> Graph:
+        """Return the neutral graph."""
+        ...
+
+    @property
+    def pinned(self) -> Mapping[str, str]:
+        """Return the weights that must stay whole, with the reason."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A cut model, and how it came about."""
+
+    model: Any
+    error: float | None
+    unverified: str
+    how: str
+    changed: tuple[str, ...]
+    optimizer: Any = None
+
+
+class Backend(Protocol):
+    """The interface; each method leaves `model` as it found it, unless told `inplace`.
+
+    That means weights, mode, hooks and random state. `prunus.testing.backend_suite`
+    checks it, and every other promise here.
+    """
+
+    name: str
+
+    def owns(self, model: object) -> bool:
+        """Tell whether `model` belongs to this framework, without importing it."""
+        ...
+
+    def trace(self, model: Any, example: Any, within: str | None) -> Traced:
+        """Return the graph that `model`, or its sub-module `within`, runs on `example`."""
+        ...
+
+    def weights(self, traced: Traced) -> Weights:
+        """Return how criteria read weights and gradients."""
+        ...
+
+    def apply(
+        self,
+        traced: Traced,
+        cut: Cut,
+        *,
+        rules: Rules | None,
+        verify: bool,
+        inplace: bool,
+        optimizer: Any,
+    ) -> Outcome:
+        """Return the cut model, verified; raise what names the group where it cannot be right."""
+        ...
+
+    def save(self, model: Any, path: Path, header: Mapping[str, str]) -> None:
+        """Write a model's tensors to one safetensors file."""
+        ...
+
+    def load(self, model: Any, path: Path) -> Any:
+        """Give a freshly built model the shapes and values of a file; return it."""
+        ...
