@@ -1,0 +1,1 @@
+"""How each framework does what the core asks for: one folder a framework."""

@@ -1,0 +1,1 @@
+"""What people type: one file and one call a command."""

@@ -1,0 +1,1 @@
+"""Which channels of a group go first."""

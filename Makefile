@@ -1,0 +1,67 @@
+# Every target works on a bare checkout: it builds .venv on first use, and says in a line what it does.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The versions that the tests are measured against. torchvision, timm and torch-pruning come
+# without their dependencies, which would bring another torch.
+TORCH := torch==2.13.0
+BESIDE_TORCH := torchvision==0.28.0 timm==1.0.31 torch-pruning==1.6.1
+THEY_NEED := pillow huggingface_hub pyyaml tqdm
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format zoo bench clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/.demo  ## Train a small network, cut it, train on, save, load
+	@echo "demo: a small network on scanned digits is trained, cut, trained on, saved and loaded"
+	@$(BIN)/prunus demo
+
+test: check  ## All checks, then all tests
+	@echo "test: running the tests"
+	@$(BIN)/python -m pytest -n 2
+
+check: .venv/.dev  ## Style, types and import contracts
+	@echo "check: style, types, import contracts"
+	@$(BIN)/ruff check --quiet src tests
+	@$(BIN)/ruff format --check --quiet src tests
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo
+
+format: .venv/.dev  ## Lay the code out as `make check` wants it
+	@$(BIN)/ruff check --quiet --fix src tests
+	@$(BIN)/ruff format --quiet src tests
+
+zoo: .venv/.dev  ## Cut every model of timm and torchvision, beside Torch-Pruning
+	@echo "zoo: cutting every model of timm and torchvision"
+	@$(BIN)/python bench/zoo.py
+
+bench: .venv/.dev  ## Measure how long tracing and cutting take
+	@echo "bench: measuring how long tracing and cutting take"
+	@$(BIN)/python bench/speed.py
+
+clean:  ## Remove the environment and what the tools left
+	rm -rf .venv build dist prunus-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# A stamp is newer than pyproject.toml when its packages are in place.
+
+.venv/bin/python:
+	@echo "setup: making a virtual environment in .venv"
+	@$(PYTHON) -m venv .venv
+
+.venv/.demo: pyproject.toml | .venv/bin/python
+	@echo "setup: installing prunus with PyTorch and scikit-learn (once, takes minutes)"
+	@$(PIP) $(TORCH)
+	@$(PIP) -e '.[demo]'
+	@touch $@
+
+.venv/.dev: pyproject.toml Makefile | .venv/bin/python
+	@echo "setup: installing prunus, PyTorch, and what the tests need (once, takes minutes)"
+	@$(PIP) $(TORCH)
+	@$(PIP) --no-deps $(BESIDE_TORCH)
+	@$(PIP) $(THEY_NEED)
+	@$(PIP) -e '.[dev]'
+	@touch $@ .venv/.demo

@@ -1,0 +1,166 @@
+"""`prunus params`: what can be cut, what cannot, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from prunus.cli.text import console, more, share, short, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from prunus.core.graph.groups import Frozen
+    from prunus.core.results import Trace
+
+__all__ = ["params"]
+
+REASONS = 12
+"""How many reasons are shown when nobody asks for all."""
+
+
+def params(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FACTORY",
+            help="A function or class that gives the model, such as torchvision.models:resnet18.",
+            show_default=False,
+        ),
+    ],
+    shape: Annotated[
+        list[str],
+        typer.Option(
+            help="Shape of the input, batch first, such as 1,3,224,224; once for each input.",
+            show_default=False,
+        ),
+    ],
+    within: Annotated[
+        str | None,
+        typer.Option(help="Look at this sub-module only.", metavar="NAME", show_default=False),
+    ] = None,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="List every weight that stays, with its reason.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+) -> None:
+    """Show what a model can lose: groups of channels, their cost, and what is frozen and why."""
+    from prunus.api import trace
+    from prunus.tasks.models import build, example_of, parse_shape
+
+    shapes = [parse_shape(text) for text in shape]
+    built = build(model)
+    found = trace(built, example_of(built, shapes), within=within)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(_as_data(found), indent=2))
+        return
+    out = console()
+    _print_groups(out, found)
+    (_print_frozen if frozen else _print_reasons)(out, found)
+    out.print(_next(found))
+
+
+def _as_data(found: Trace) -> dict[str, Any]:
+    return {
+        "macs": found.macs,
+        "numel": found.numel,
+        "groups": [
+            {
+                "name": group.name,
+                "channels": group.size,
+                "params": list(group.params),
+                "macs": group.macs,
+                "numel": group.numel,
+            }
+            for group in found.groups
+        ],
+        "frozen": [
+            {"name": one.name, "because": one.because, "channels": one.channels, "of": one.of}
+            for one in found.frozen
+        ],
+        "unknown": list(found.unknown),
+    }
+
+
+def _print_groups(out: Console, found: Trace) -> None:
+    rows = [
+        [
+            group.name,
+            str(group.size),
+            str(len(group.params)),
+            short(group.macs),
+            share(group.macs, found.macs),
+            short(group.numel),
+            share(group.numel, found.numel),
+        ]
+        for group in found.groups
+    ]
+    if rows:
+        header = ("group", "channels", "weights", "MACs", "of all", "parameters", "of all")
+        table(out, header, rows)
+        out.print()
+    channels = sum(group.size for group in found.groups)
+    out.print(
+        f"{_count(len(found.groups), 'group')} of {_count(channels, 'channel')}; the whole model: "
+        f"{short(found.macs)} MACs, {short(found.numel)} parameters"
+    )
+    if len(rows) > 1:
+        out.print(
+            "What lies between two groups counts for both, so the shares need not add up to 100 %."
+        )
+
+
+def _print_reasons(out: Console, found: Trace) -> None:
+    """Print one line a reason, the most frequent first."""
+    by_reason: dict[str, list[Frozen]] = defaultdict(list)
+    for one in found.frozen:
+        by_reason[one.because].append(one)
+    if not by_reason:
+        return
+    out.print("\nWhat stays, and why:")
+    ordered = sorted(by_reason.items(), key=lambda item: -len(item[1]))
+    for because, members in ordered[:REASONS]:
+        names = more([_part(one) for one in members])
+        out.print(f"  {_count(len(members), 'weight')}, because {because}: {names}")
+    if len(ordered) > REASONS:
+        rest = _count(len(ordered) - REASONS, "more reason")
+        out.print(f"  and {rest}: --frozen lists every weight")
+
+
+def _print_frozen(out: Console, found: Trace) -> None:
+    if not found.frozen:
+        out.print("\nNothing stays whole.")
+        return
+    out.print("\nWhat stays, and why:")
+    for one in found.frozen:
+        out.print(f"  {_part(one)}: {one.because}")
+
+
+def _part(one: Frozen) -> str:
+    return one.name if one.channels == one.of else f"{one.name} ({one.channels} of {one.of})"
+
+
+def _next(found: Trace) -> str:
+    lines = [""]
+    if found.unknown:
+        lines.append(
+            f"Without a rule: {more(found.unknown)}; what they touch stays, and their MACs are "
+            "not counted. prunus.trace(..., rules=...) takes a rule of your own."
+        )
+    if found.groups:
+        name = found.groups[0].name
+        lines.append(
+            f"next: prunus.prune(model, example, 0.5) in Python takes half of every group; "
+            f"{{{name!r}: 0.5}} in place of 0.5, half of one"
+        )
+    else:
+        lines.append("next: nothing here can be cut; the reasons above say what stands in the way")
+    return "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""What a command line can name: models, and a small task to show things on."""
