@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from prunus.core.backend import Backend
@@ -17,7 +18,7 @@ from prunus.core.results import Cost, Pruned, Trace, trace_of
 from prunus.core.scores.criteria import Criterion
 from prunus.core.scores.group import scores_of
 
-__all__ = ["prune", "trace"]
+__all__ = ["load", "prune", "save", "trace"]
 
 
 def backend_of(model: object) -> Backend:
@@ -109,7 +110,7 @@ def prune(
     )
     return Pruned(
         model=outcome.model,
-        cut=_removed(cut),
+        cut=cut.by_name(),
         before=before,
         after=after,
         error=outcome.error,
@@ -119,8 +120,26 @@ def prune(
         changed=outcome.changed,
         achieved=cut.achieved,
         frozen=groups.frozen,
+        recipe=outcome.recipe,
         optimizer=outcome.optimizer,
     )
+
+
+def save(pruned: Pruned[Any], path: str | Path) -> None:
+    """Write a cut model to one safetensors file, from which `load` makes it again.
+
+    What is written are the weights that `pruned.model` has now, so fine-tune first.
+    """
+    backend_of(pruned.model).save(pruned.model, Path(path), pruned.recipe)
+
+
+def load(model: Any, path: str | Path) -> Any:
+    """Give a freshly built `model` the shapes and weights of a file that `save` wrote.
+
+    Returns:
+        `model` itself; for a file of a traced module, that module.
+    """
+    return backend_of(model).load(model, Path(path))
 
 
 def _reached(groups: Groups, ratios: list[float]) -> list[int]:
@@ -128,13 +147,6 @@ def _reached(groups: Groups, ratios: list[float]) -> list[int]:
     if any(ratios) and groups.channels.balances:
         return list(range(len(groups.groups)))
     return [k for k, ratio in enumerate(ratios) if ratio]
-
-
-def _removed(cut: Cut) -> dict[str, dict[int, tuple[int, ...]]]:
-    found: dict[str, dict[int, tuple[int, ...]]] = {}
-    for dim, lost in cut.removed.items():
-        found.setdefault(dim.tensor, {})[dim.axis] = tuple(lost.tolist())
-    return found
 
 
 def _nothing(cut: Cut, align: int) -> NothingToCutError:

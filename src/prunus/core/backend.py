@@ -38,6 +38,8 @@ class Outcome:
     unverified: str
     how: str
     changed: tuple[str, ...]
+    recipe: Mapping[str, str]
+    """How to make the cut model out of a freshly built original: the header of its file."""
     optimizer: Any = None
 
 
@@ -75,7 +77,7 @@ class Backend(Protocol):
         """Return the cut model, verified; raise what names the group where it cannot be right."""
         ...
 
-    def save(self, model: Any, path: Path, header: Mapping[str, str]) -> None:
+    def save(self, model: Any, path: Path, recipe: Mapping[str, str]) -> None:
         """Write a model's tensors to one safetensors file."""
         ...
 

@@ -68,6 +68,8 @@ class Pruned(Generic[Model]):
     achieved: tuple[Achieved, ...]
     """For each group: the ratio asked, and how many channels really went."""
     frozen: tuple[Frozen, ...]
+    recipe: Mapping[str, str] = field(repr=False)
+    """How to make `model` out of a freshly built original; `prunus.save` writes it down."""
     optimizer: Any = None
 
 

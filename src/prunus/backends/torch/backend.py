@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +11,16 @@ import torch
 from torch import nn
 
 from prunus.backends.torch import files
-from prunus.backends.torch.edit import cut_optimizer, kept_indices
+from prunus.backends.torch.edit import cut_in_place, cut_optimizer, kept_indices, repair
 from prunus.backends.torch.prune import Fitted, apply_cut, weights_of
-from prunus.backends.torch.trace import Example, TorchTrace, as_example, trace
+from prunus.backends.torch.trace import TracedModel, as_example, trace
 from prunus.backends.torch.within import call_of, shared_outside, submodule
 from prunus.core.backend import Outcome
 from prunus.core.cut.cut import Cut
-from prunus.core.graph.ir import Graph
 from prunus.core.graph.rules import Rules
 from prunus.core.scores.group import Weights
 
-__all__ = ["TorchBackend", "TracedModel"]
-
-
-@dataclass(frozen=True)
-class TracedModel:
-    """The user's model, the part of it that was traced, and the call that was traced."""
-
-    whole: nn.Module
-    part: nn.Module
-    example: Example
-    inner: TorchTrace
-    pinned: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def graph(self) -> Graph:
-        """Return the neutral graph."""
-        return self.inner.graph
+__all__ = ["TorchBackend"]
 
 
 class TorchBackend:
@@ -78,41 +60,38 @@ class TorchBackend:
         kept = kept_indices(cut)
         shapes = {name: tuple(traced.inner.stored[name].shape) for name in kept}
         fitted = apply_cut(
-            traced.part, traced.inner, cut, traced.example, rules, verify=verify, inplace=inplace
+            traced.part, traced.inner, cut, traced.example, rules, verify=verify
         )
-        model = fitted.model if traced.part is traced.whole else _put_back(traced, fitted, inplace)
-        cut_opt = None
+        recipe = files.recipe_of(traced, fitted, cut)
+        in_place = inplace and fitted.how == "module"
+        if in_place:
+            cut_in_place(traced.part, cut, kept, traced.inner)
+            repair(traced.part, cut.resizes if fitted.changed else ())
+        model = traced.whole if in_place else _put_back(traced, fitted)
         if optimizer is not None:
             memo = fitted.memo or _by_name(traced, fitted.model)
-            cut_opt = cut_optimizer(
-                optimizer, memo, kept, traced.inner.stored, shapes, inplace=inplace
+            optimizer = cut_optimizer(
+                optimizer, memo, kept, traced.inner.stored, shapes, inplace=in_place
             )
         return Outcome(
-            model,
-            fitted.error,
-            fitted.unverified,
-            fitted.how,
-            fitted.changed,
-            cut_opt,
+            model, fitted.error, fitted.unverified, fitted.how, fitted.changed, recipe, optimizer
         )
 
-    def save(self, model: nn.Module, path: Path, header: Mapping[str, str]) -> None:
+    def save(self, model: nn.Module, path: Path, recipe: Mapping[str, str]) -> None:
         """Write the model's tensors to one file."""
-        files.save(model, path, header)
+        files.save(model, path, recipe)
 
     def load(self, model: nn.Module, path: Path) -> nn.Module:
         """Give a freshly built model the shapes and values of a file."""
         return files.load(model, path)
 
 
-def _put_back(traced: TracedModel, fitted: Fitted, inplace: bool) -> nn.Module:
-    if inplace and fitted.how == "module":
-        return traced.whole
-    memo: dict[int, Any] = dict(fitted.memo)
-    memo[id(traced.part)] = fitted.model
-    whole = copy.deepcopy(traced.whole, memo)
-    fitted.memo.update(memo)
-    return whole
+def _put_back(traced: TracedModel, fitted: Fitted) -> nn.Module:
+    """Return a copy of the whole model around the cut part."""
+    if traced.part is traced.whole:
+        return fitted.model
+    fitted.memo[id(traced.part)] = fitted.model
+    return copy.deepcopy(traced.whole, fitted.memo)
 
 
 def _by_name(traced: TracedModel, model: nn.Module) -> dict[int, Any]:

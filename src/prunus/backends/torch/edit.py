@@ -15,7 +15,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from prunus.backends.torch.trace import TorchTrace
 from prunus.core.cut.cut import Cut, Resize
 
-__all__ = ["Kept", "cut_module", "cut_optimizer", "kept_indices", "repair", "take"]
+__all__ = ["Kept", "cut_in_place", "cut_module", "cut_optimizer", "describe", "kept_indices", "repair", "take"]
 
 Kept = Mapping[str, Mapping[int, torch.Tensor]]
 """For every tensor that shrinks, for every axis that does: the indices that stay."""
@@ -39,24 +39,31 @@ def take(tensor: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor
 
 
 def cut_module(
-    model: nn.Module, cut: Cut, kept: Kept, traced: TorchTrace, *, inplace: bool
+    model: nn.Module, cut: Cut, kept: Kept, traced: TorchTrace
 ) -> tuple[nn.Module, dict[int, Any]]:
-    """Return the cut module, and the memo of the copy (old tensor's id to new tensor)."""
-    stored = traced.stored
-    small = {name: _smaller(stored[name], axes) for name, axes in kept.items()}
-    memo: dict[int, Any] = {id(stored[name]): tensor for name, tensor in small.items()}
-    if inplace:
-        done = model
-        for name, tensor in small.items():
-            old = stored[name]
-            # `.data` keeps the tensor's identity, which optimisers and ties rely on.
-            old.grad = None
-            old.data = tensor.data
-            old.grad = tensor.grad
-    else:
-        done = copy.deepcopy(model, memo)
-    _correct_attributes(done, {name.removeprefix(traced.prefix) for name in small}, cut.resizes)
+    """Return a cut copy, and the memo of the copy (old tensor's id to new tensor)."""
+    memo: dict[int, Any] = {
+        id(traced.stored[name]): _smaller(traced.stored[name], axes) for name, axes in kept.items()
+    }
+    done = copy.deepcopy(model, memo)
+    _correct_attributes(done, _own_names(kept, traced), cut.resizes)
     return done, memo
+
+
+def cut_in_place(model: nn.Module, cut: Cut, kept: Kept, traced: TorchTrace) -> None:
+    """Cut `model` itself."""
+    for name, axes in kept.items():
+        old = traced.stored[name]
+        new = _smaller(old, axes)
+        # `.data` keeps the tensor's identity, which optimisers and ties rely on.
+        old.grad = None
+        old.data = new.data
+        old.grad = new.grad
+    _correct_attributes(model, _own_names(kept, traced), cut.resizes)
+
+
+def _own_names(kept: Kept, traced: TorchTrace) -> set[str]:
+    return {name.removeprefix(traced.prefix) for name in kept}
 
 
 def _smaller(old: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor:
@@ -85,7 +92,7 @@ def _correct_attributes(
             _set_number(module, name, resize.position, resize.new)
     for path, module in modules.items():
         if path in owners or any(owner.startswith(f"{path}.") for owner in owners if path):
-            _describe(module)
+            describe(module)
 
 
 _OWN_NAMES = {
@@ -106,7 +113,7 @@ def _set_number(module: nn.Module, name: str, position: int | None, value: int) 
         setattr(module, name, value)
 
 
-def _describe(module: nn.Module) -> None:
+def describe(module: nn.Module) -> None:
     """Set the sizes that a layer of `torch.nn` shows, and partly runs by, from its tensors."""
     if isinstance(module, _ConvNd):
         first, second = module.weight.shape[:2]

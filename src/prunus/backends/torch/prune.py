@@ -77,13 +77,12 @@ def apply_cut(
     rules: Rules | None,
     *,
     verify: bool,
-    inplace: bool,
 ) -> Fitted:
     """Cut `model`: as the user's own module if that computes the right thing, else as a trace."""
     kept = kept_indices(cut)
     reference = reference_output(model, traced, cut, example) if verify else None
     attempts: list[str] = []
-    small, memo = cut_module(model, cut, kept, traced, inplace=False)
+    small, memo = cut_module(model, cut, kept, traced)
     error = _judge(small, kept, reference, traced, example, attempts)
     changed: list[str] = []
     if error is None and cut.resizes:
@@ -91,10 +90,6 @@ def apply_cut(
         if changed:
             error = _judge(small, kept, reference, traced, example, attempts)
     if error is not None:
-        if inplace:
-            small, memo = cut_module(model, cut, kept, traced, inplace=True)
-            if changed:
-                repair(small, cut.resizes)
         return _outcome(small, memo, error, reference, "module", changed)
     try:
         small = _as_trace(model, cut, example, rules, traced.prefix)
@@ -189,7 +184,7 @@ def _culprit(
     for name, gone in cut.parts.items():
         part = cut_of(cut.channels, gone)
         alone = reference_output(model, traced, part, reference.example, reference)
-        small, _ = cut_module(model, part, kept_indices(part), traced, inplace=False)
+        small, _ = cut_module(model, part, kept_indices(part), traced)
         attempts: list[str] = []
         if _judge(small, kept_indices(part), alone, traced, reference.example, attempts) is None:
             return name, first_difference(traced, part, reference) or "a number in `forward`"

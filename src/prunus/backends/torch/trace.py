@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.export import Dim, ExportedProgram, export
 
-from prunus.backends.torch.lower import lower
+from prunus.backends.torch.lower import lower, operator_of
 from prunus.backends.torch.vocabulary import VOCABULARY
 from prunus.core.errors import TraceError
 from prunus.core.graph.ir import Graph
 
-__all__ = ["Example", "TorchTrace", "as_example", "evaluating", "stored_tensors", "trace"]
+__all__ = ["Example", "TorchTrace", "TracedModel", "as_example", "evaluating", "stored_tensors", "trace"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,22 @@ class TorchTrace:
         """Return the canonical name of what export calls `target`."""
         full = f"{self.prefix}{target}"
         return self.aliases.get(full, full)
+
+
+@dataclass(frozen=True)
+class TracedModel:
+    """The user's model, the part of it that was traced, and the call that was traced."""
+
+    whole: nn.Module
+    part: nn.Module
+    example: Example
+    inner: TorchTrace
+    pinned: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> Graph:
+        """Return the neutral graph."""
+        return self.inner.graph
 
 
 def as_example(example: Any) -> Example:
@@ -229,29 +245,34 @@ def _place(error: Exception) -> str:
     return place
 
 
-_VIEWS = {
-    "slice", "select", "view", "reshape", "narrow", "chunk", "split", "split_with_sizes", "unbind",
-    "transpose", "permute", "squeeze", "unsqueeze", "expand", "diagonal", "flatten",
-}  # fmt: skip
+_PARTS = {"slice", "select", "narrow", "chunk", "split", "split_with_sizes", "unbind", "diagonal"}
+_WHOLE = {"view", "reshape", "flatten", "transpose", "permute", "squeeze", "unsqueeze", "getitem"}
 
 
 def _writes_into_views(program: ExportedProgram) -> bool:
-    """Tell whether a slice or another view is written to, so that its base changes too."""
-    for node in program.graph.nodes:
-        name = getattr(getattr(node.target, "_schema", None), "name", "").split("::")[-1]
-        if node.op != "call_function" or not name.endswith("_") or not node.args:
-            continue
-        target = node.args[0]
-        if isinstance(target, fx.Node) and _is_view(target):
+    """Tell whether a part of a tensor is written to, so that the whole changes too.
+
+    A write into all of a tensor, through whatever view, couples nothing new: the
+    channels are those that were there.
+    """
+    return any(
+        node.op == "call_function"
+        and operator_of(node).endswith("_")
+        and bool(node.args)
+        and _is_part(node.args[0])
+        for node in program.graph.nodes
+    )
+
+
+def _is_part(node: Any) -> bool:
+    while isinstance(node, fx.Node) and node.op == "call_function":
+        name = operator_of(node)
+        if name in _PARTS:
             return True
+        if name not in _WHOLE:
+            return False
+        node = node.args[0]
     return False
-
-
-def _is_view(node: fx.Node) -> bool:
-    name = getattr(getattr(node.target, "_schema", None), "name", "").split("::")[-1]
-    if node.target.__class__.__name__ == "builtin_function_or_method":  # getitem of a split
-        return bool(node.args) and isinstance(node.args[0], fx.Node) and _is_view(node.args[0])
-    return name in _VIEWS
 
 
 def _tidy(program: ExportedProgram) -> None:

@@ -26,10 +26,16 @@ __all__ = ["traced_module"]
 class BatchNorm(nn.Module):
     """Batch norm on weights that the traced module holds; follows `train()` and `eval()`."""
 
+    def __init__(self, several: bool) -> None:
+        super().__init__()
+        self.several = several
+        """The operator it stands for returns statistics too, which nobody reads."""
+
     def forward(  # noqa: D102
         self, x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
-    ) -> torch.Tensor:
-        return nn.functional.batch_norm(x, mean, var, weight, bias, self.training, momentum, eps)
+    ) -> Any:
+        y = nn.functional.batch_norm(x, mean, var, weight, bias, self.training, momentum, eps)
+        return (y,) if self.several else y
 
 
 class Dropout(nn.Module):
@@ -89,16 +95,20 @@ def _small(old: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor:
     return nn.Parameter(data, old.requires_grad) if isinstance(old, nn.Parameter) else data
 
 
+_BATCH_NORMS = {"batch_norm", "_native_batch_norm_legit_no_training"}
+
+
 def _follow_training(module: fx.GraphModule) -> None:
     """Replace what export has fixed to evaluation by modules that look at the mode."""
     for node in list(module.graph.nodes):
         if node.op != "call_function":
             continue
         name = operator_of(node).rstrip("_")
-        if name == "batch_norm" and arguments(node)["running_mean"] is not None:
+        if name in _BATCH_NORMS and arguments(node).get("running_mean") is not None:
             given = arguments(node)
             keys = ("input", "weight", "bias", "running_mean", "running_var", "momentum", "eps")
-            _replace(module, node, BatchNorm(), tuple(given[key] for key in keys))
+            layer = BatchNorm(several=name != "batch_norm")
+            _replace(module, node, layer, tuple(given[key] for key in keys))
         elif name in ("dropout", "feature_dropout", "alpha_dropout"):
             given = arguments(node)
             function = "dropout1d" if name == "feature_dropout" else name

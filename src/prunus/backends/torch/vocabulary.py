@@ -224,7 +224,10 @@ def _attention(low: Lowering, node: fx.Node) -> None:
 # Normalisation.
 
 
-@entry("batch_norm", "native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm")
+_BATCH_NORMS = "batch_norm native_batch_norm _native_batch_norm_legit cudnn_batch_norm"
+
+
+@entry(*_BATCH_NORMS.split(), "_native_batch_norm_legit_no_training")
 def _batch_norm(low: Lowering, node: fx.Node) -> None:
     args = arguments(node)
     params = roles(

@@ -68,6 +68,13 @@ class Cut:
         }
         return tuple(found.values())
 
+    def by_name(self) -> dict[str, dict[int, tuple[int, ...]]]:
+        """Return the removed indices as {weight: {axis: indices}}."""
+        found: dict[str, dict[int, tuple[int, ...]]] = {}
+        for dim, lost in self.removed.items():
+            found.setdefault(dim.tensor, {})[dim.axis] = tuple(lost.tolist())
+        return found
+
 
 def make_cut(
     groups: Groups, ratios: Sequence[float], scores: Mapping[int, Array], align: int = 1

@@ -78,6 +78,8 @@ class _Walk:
         self.edges: list[tuple[Index, Index]] = []
         self.freezes: list[tuple[Index, str]] = []
         self.filters: dict[Dim, None] = {}
+        self.made_of: dict[str, frozenset[str]] = {}
+        """For a weight that is computed from parameters alone: which."""
         self.balances: list[tuple[Node, Balance]] = []
         self.sized: list[SizedAt] = []
         self.mixes: list[tuple[Node, Dim]] = []
@@ -106,6 +108,7 @@ class _Walk:
         couples: list[Couple] = []
         mentioned: set[Dim] = set()
         written = frozenset(node.outputs)
+        self._remember_origin(node)
         for fact in facts_of(node, self, self.rules):
             self._take(fact, node, couples, mentioned)
         for fact in couples:
@@ -144,10 +147,20 @@ class _Walk:
             case Sized():
                 self.sized.append(SizedAt(node, fact))
             case Filters(dim):
-                if self.is_param(dim.tensor):
+                if self.is_param(dim.tensor) or dim.tensor in self.made_of:
                     self.filters[dim] = None
             case Free(dim):
                 self.atoms[dim] = self._new(self.graph.size(dim))
+
+    def _remember_origin(self, node: Node) -> None:
+        sources = [
+            frozenset({name}) if self.is_param(name) else self.made_of.get(name)
+            for name in node.reads()
+        ]
+        known = [source for source in sources if source is not None]
+        if known and len(known) == len(sources):
+            for name in node.outputs:
+                self.made_of[name] = frozenset().union(*known)
 
     def _check(self, fact: Couple, node: Node) -> None:
         lengths = [
@@ -254,16 +267,32 @@ def close(
     for atoms, because in walk.freezes:
         for number in np.unique(label[atoms]).tolist():
             frozen.setdefault(number, because)
+    sets = {dim: label[atoms] for dim, atoms in walk.atoms.items()}
     return Channels(
         graph,
-        {dim: label[atoms] for dim, atoms in walk.atoms.items()},
+        sets,
         count,
         frozen,
-        tuple(walk.filters),
+        tuple(dict.fromkeys(dim for one in walk.filters for dim in _stored(one, walk, sets))),
         tuple(walk.balances),
         tuple(walk.sized),
         tuple(walk.mixes),
     )
+
+
+def _stored(filters: Dim, walk: _Walk, sets: Mapping[Dim, Index]) -> Iterator[Dim]:
+    """Yield the axes of parameters that hold the filters of a weight, stored or computed.
+
+    A normalised weight is computed, in every run, from a parameter of the same shape
+    and some scales; the filters are the parameter's axis that is cut along.
+    """
+    if walk.is_param(filters.tensor):
+        yield filters
+        return
+    for name in sorted(walk.made_of[filters.tensor]):
+        for axis in range(len(walk.shape(name))):
+            if len(walk.shape(name)) > 1 and np.array_equal(sets[Dim(name, axis)], sets[filters]):
+                yield Dim(name, axis)
 
 
 def _components(size: int, edges: list[tuple[Index, Index]]) -> tuple[int, Index]:

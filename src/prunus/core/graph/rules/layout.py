@@ -173,7 +173,7 @@ def slice_(node: Node, view: View) -> Iterator[Fact]:
         yield Sized("start", dim, index=np.arange(start))
         yield Sized("stop", dim, index=np.arange(stop))
         width = stop - start
-        if width < length and length % width == 0 and start % width == 0:
+        if 0 < width < length and length % width == 0 and start % width == 0:
             yield Balance(dim, length // width)
     elif length % step or start >= step or stop <= length - step:
         yield Freeze(dim, because=f"{node} takes every {step}th channel of {length}, from {start}")
@@ -308,7 +308,7 @@ def write(node: Node, view: View) -> Iterator[Fact]:
         yield Sized("start", dim, index=np.arange(start))
         yield Sized("stop", dim, index=np.arange(stop))
         width = stop - start
-        if view.flexible(dim) and length % width == 0 and start % width == 0:
+        if view.flexible(dim) and width and length % width == 0 and start % width == 0:
             yield Balance(dim, length // width)
 
 
