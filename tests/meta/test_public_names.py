@@ -1,0 +1,58 @@
+"""What users may import, and what `prunus` imports itself."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import prunus
+
+FRAMEWORKS = {"torch", "torchvision", "paddle", "onnx", "onnxruntime", "sklearn"}
+
+
+def test_all_is_every_public_name():
+    public = {
+        name
+        for name, value in vars(prunus).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
+    assert public == set(prunus.__all__)
+
+
+def test_all_is_sorted_and_has_no_doubles():
+    assert sorted(set(prunus.__all__), key=str.lower) == sorted(prunus.__all__, key=str.lower)
+
+
+@pytest.mark.parametrize("name", prunus.__all__)
+def test_every_public_name_is_described(name):
+    assert inspect.getdoc(getattr(prunus, name))
+
+
+@pytest.mark.parametrize("module", ["prunus.api", "prunus.core.errors", "prunus.core.results"])
+def test_every_name_that_a_file_offers_is_there_and_described(module):
+    found = importlib.import_module(module)
+    for name in found.__all__:
+        assert inspect.getdoc(getattr(found, name)), name
+
+
+def _imported_by(*lines: str) -> set[str]:
+    code = "; ".join(["import sys", *lines, "print(*{m.split('.')[0] for m in sys.modules})"])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_import_prunus_imports_no_framework():
+    found = _imported_by("import prunus")
+    assert "prunus" in found
+    assert not found & FRAMEWORKS
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["params", "--help"]])
+def test_help_imports_no_framework(arguments):
+    found = _imported_by(
+        "from prunus.cli.main import app", f"app({arguments!r}, standalone_mode=False)"
+    )
+    assert "prunus" in found
+    assert not found & FRAMEWORKS
