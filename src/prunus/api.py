@@ -92,7 +92,9 @@ def prune(
         PrunusError: With a `fix`, for anything that cannot be done as asked.
     """
     if isinstance(align, bool) or not isinstance(align, int) or align < 1:
-        raise RatioError(f"align is {align!r}, and must be a whole number from 1", fix="try align=8")
+        raise RatioError(
+            f"align is {align!r}, and must be a whole number from 1", fix="try align=8"
+        )
     backend = backend_of(model)
     traced = backend.trace(model, example, within)
     groups = _analysed(traced, rules)
@@ -103,8 +105,9 @@ def prune(
     cut = make_cut(groups, ratios, scores, align)
     if not cut.removed and any(ratios):
         raise _nothing(cut, align)
+    whole, gone = cut.channels, cut.gone
     before = Cost(macs(traced.graph), numel(traced.graph))
-    after = Cost(macs(traced.graph, cut.channels, cut.gone), numel(traced.graph, cut.channels, cut.gone))
+    after = Cost(macs(traced.graph, whole, gone), numel(traced.graph, whole, gone))
     outcome = backend.apply(
         traced, cut, rules=rules, verify=verify, inplace=inplace, optimizer=optimizer
     )

@@ -52,6 +52,9 @@ class Backend(Protocol):
 
     name: str
 
+    # A `traced` is what the same backend's `trace` returned; of another backend's, nobody
+    # asks anything but what `Traced` has.
+
     def owns(self, model: object) -> bool:
         """Tell whether `model` belongs to this framework, without importing it."""
         ...
@@ -60,13 +63,13 @@ class Backend(Protocol):
         """Return the graph that `model`, or its sub-module `within`, runs on `example`."""
         ...
 
-    def weights(self, traced: Traced) -> Weights:
+    def weights(self, traced: Any) -> Weights:
         """Return how criteria read weights and gradients."""
         ...
 
     def apply(
         self,
-        traced: Traced,
+        traced: Any,
         cut: Cut,
         *,
         rules: Rules | None,

@@ -96,7 +96,7 @@ def _rebuilt(described: Any, device: torch.device) -> Any:
 
 
 def save(model: nn.Module, path: Path, recipe: Mapping[str, str]) -> None:
-    """Write the model's tensors; a file that is there is replaced only once the new one is whole."""
+    """Write the model's tensors; a file of that name is replaced once the new one is whole."""
     removed = json.loads(recipe["removed"])
     tensors = {}
     for name, value in _held(model).items():
@@ -164,11 +164,11 @@ def _compare(model: nn.Module, file: _File) -> None:
     wanted = {name: tuple(shape) for name, shape in json.loads(file.recipe["original"]).items()}
     have = {name: tuple(value.shape) for name, value in _held(model).items()}
     problem = ""
-    for name in wanted:
+    for name, shape in wanted.items():
         if name not in have:
             problem = f"the file is of a model with {name!r}, which this model lacks"
-        elif wanted[name] != have[name]:
-            problem = f"{name!r} was {wanted[name]} in the original, and is {have[name]} here"
+        elif shape != have[name]:
+            problem = f"{name!r} was {shape} in the original, and is {have[name]} here"
         if problem:
             break
     extra = [name for name in have if name not in wanted]

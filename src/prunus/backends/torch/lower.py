@@ -156,8 +156,8 @@ def lower(
     """Lower an exported program.
 
     `stored` holds the model's own parameters and buffers; `name_of` gives the name that a
-    tensor has there, one for all that are tied. A constant that is neither was built in `forward`, where
-    nobody can cut it: it goes in as an input, whose axes are rigid.
+    tensor has there, one for all that are tied. A constant that is neither was built in
+    `forward`, where nobody can cut it: it goes in as an input, whose axes are rigid.
     """
     lowering = Lowering(vocabulary)
     inputs = []
@@ -176,7 +176,7 @@ def lower(
         else:
             inputs.append(lowering.output(node))
             if spec.target in program.constants:
-                lowering.values[inputs[-1]] = program.constants[spec.target]  # type: ignore[assignment]
+                lowering.values[inputs[-1]] = program.constants[spec.target]
     lowering.walk(iter(program.graph.nodes))
     return Graph(
         tuple(lowering.nodes), lowering.tensors, tuple(inputs), _results(program, lowering)
@@ -186,7 +186,7 @@ def lower(
 def _results(program: ExportedProgram, lowering: Lowering) -> tuple[str, ...]:
     (output,) = (node for node in program.graph.nodes if node.op == "output")
     names = []
-    for spec, node in zip(program.graph_signature.output_specs, output.args[0], strict=True):  # type: ignore[arg-type]
+    for spec, node in zip(program.graph_signature.output_specs, output.args[0], strict=True):
         name = lowering.names.get(node) if isinstance(node, fx.Node) else None
         if spec.kind is OutputKind.USER_OUTPUT and isinstance(name, str):
             names.append(name)

@@ -82,9 +82,7 @@ def _balances(groups: Groups) -> list[_Balanced]:
     return list(found.values())
 
 
-def _clusters(
-    balanced: Sequence[_Balanced], owner: Index, touched: set[int]
-) -> list[list[int]]:
+def _clusters(balanced: Sequence[_Balanced], owner: Index, touched: set[int]) -> list[list[int]]:
     """Return the groups that balanced axes tie together."""
     parent = {k: k for k in touched}
 
@@ -112,9 +110,7 @@ def _solve(
     owner: Index,
 ) -> list[Portion]:
     inside = set(cluster)
-    axes = [
-        axis for axis in balanced if inside & set(np.unique(owner[axis.sets]).tolist()) - {-1}
-    ]
+    axes = [axis for axis in balanced if inside & set(np.unique(owner[axis.sets]).tolist()) - {-1}]
     classes = _classes(groups, cluster, axes)
     if not any(ratios[k] for k in cluster):
         return [Portion(k, members, 0) for k, members in classes]
@@ -127,9 +123,7 @@ def _solve(
             count = asked_count(size, ratios[cluster[0]])
             return [Portion(k, members, count) for k, members in classes]
     counts = _programme(groups, ratios, align, classes, axes)
-    return [
-        Portion(k, members, count) for (k, members), count in zip(classes, counts, strict=True)
-    ]
+    return [Portion(k, members, count) for (k, members), count in zip(classes, counts, strict=True)]
 
 
 def _classes(

@@ -55,9 +55,7 @@ def shape_after(channels: Channels, gone: NDArray[np.bool_], tensor: str) -> Sha
     )
 
 
-def _shapes(
-    graph: Graph, channels: Channels | None, gone: NDArray[np.bool_] | None
-) -> ShapeOf:
+def _shapes(graph: Graph, channels: Channels | None, gone: NDArray[np.bool_] | None) -> ShapeOf:
     if channels is None or gone is None:
         return graph.shape
     return lambda tensor: shape_after(channels, gone, tensor)

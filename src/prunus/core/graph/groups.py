@@ -140,7 +140,8 @@ def _name(
     channels: Channels, found: Iterable[tuple[Index, list[Dim], list[Dim]]]
 ) -> tuple[Group, ...]:
     """Name each group after its first weight; weights that hold several groups tell which part."""
-    groups, seen = [], defaultdict(int)
+    groups: list[Group] = []
+    seen: dict[str, int] = defaultdict(int)
     found = list(found)
     for _, _, filters in found:
         seen[filters[0].tensor] += 1

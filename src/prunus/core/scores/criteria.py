@@ -21,13 +21,15 @@ Criterion = Callable[[Array], Array]
 
 def l1(filters: Array) -> Array:
     """Sum of absolute values."""
-    return np.abs(filters).reshape(len(filters), -1).sum(axis=1, dtype=np.float64)
+    sums: Array = np.abs(filters).reshape(len(filters), -1).sum(axis=1, dtype=np.float64)
+    return sums
 
 
 def l2(filters: Array) -> Array:
     """Euclidean length."""
     rows = filters.reshape(len(filters), -1).astype(np.float64, copy=False)
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths: Array = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return lengths
 
 
 def fpgm(filters: Array) -> Array:
@@ -37,13 +39,15 @@ def fpgm(filters: Array) -> Array:
     square = np.einsum("ij,ij->i", rows, rows)
     distance = square[:, None] + square[None, :] - 2 * rows @ rows.T
     np.fill_diagonal(distance, 0.0)
-    return np.sqrt(np.maximum(distance, 0.0)).sum(axis=1)
+    sums: Array = np.sqrt(np.maximum(distance, 0.0)).sum(axis=1)
+    return sums
 
 
 def taylor(filters: Array, gradient: Array) -> Array:
-    """How much the loss changes, to first order, when the filter goes: |sum of weight * gradient|."""
+    """How much the loss changes, to first order, without the filter: |sum of weight * gradient|."""
     product = (filters.astype(np.float64) * gradient).reshape(len(filters), -1)
-    return np.abs(product.sum(axis=1))
+    changes: Array = np.abs(product.sum(axis=1))
+    return changes
 
 
 CRITERIA: dict[str, Criterion | None] = {

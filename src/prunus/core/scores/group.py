@@ -23,9 +23,7 @@ class Weights:
     gradient: Callable[[str], Array | None]
 
 
-def scores_of(
-    group: Group, criterion: str | Criterion, weights: Weights, seed: int = 0
-) -> Array:
+def scores_of(group: Group, criterion: str | Criterion, weights: Weights, seed: int = 0) -> Array:
     """Return one score for each of `group.sets`; the smallest go first.
 
     Every member weight is scored by itself and brought to mean 1, so that none
@@ -38,8 +36,8 @@ def scores_of(
         return _mean(group, dims, [own(_rows(weights.value, dim)) for dim in dims])
     find_criterion(criterion)
     if criterion == "bn_scale":
-        dims = _scales(group)
-        return _mean(group, dims, [l1(_rows(weights.value, dim)) for dim in dims])
+        scales = _scales(group)
+        return _mean(group, scales, [l1(_rows(weights.value, dim)) for dim in scales])
     if criterion == "taylor":
         return _mean(group, group.filters, [_taylor(dim, weights) for dim in group.filters])
     function = CRITERIA[criterion]
