@@ -35,12 +35,12 @@ format: .venv/.dev  ## Lay the code out as `make check` wants it
 	@$(BIN)/ruff check --quiet --fix src tests
 	@$(BIN)/ruff format --quiet src tests
 
-zoo: .venv/.dev  ## Cut every model of timm and torchvision, beside Torch-Pruning
-	@echo "zoo: cutting every model of timm and torchvision"
+zoo: .venv/.dev  ## Cut and judge every model of torchvision and timm's families (takes long)
+	@echo "zoo: cutting every model of torchvision and of timm's families, and judging the result"
 	@$(BIN)/python bench/zoo.py
 
-bench: .venv/.dev  ## Measure how long tracing and cutting take
-	@echo "bench: measuring how long tracing and cutting take"
+bench: .venv/.dev  ## Measure how long a cut takes, beside Torch-Pruning
+	@echo "bench: measuring how long a cut takes, beside Torch-Pruning"
 	@$(BIN)/python bench/speed.py
 
 clean:  ## Remove the environment and what the tools left

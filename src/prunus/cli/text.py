@@ -32,6 +32,7 @@ def table(out: Console, header: Sequence[str], rows: Sequence[Sequence[str]]) ->
     made = Table(
         box=box.SIMPLE_HEAD if out.is_terminal else None,
         pad_edge=False,
+        collapse_padding=True,
         header_style="bold" if out.is_terminal else "",
     )
     for k, title in enumerate(header):
