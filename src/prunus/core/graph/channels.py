@@ -35,6 +35,8 @@ from prunus.core.graph.rules import Rules, facts_of
 
 __all__ = ["Channels", "SizedAt", "close"]
 
+_REPORT = "report this model and operator: the rule does not fit these shapes"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SizedAt:
@@ -95,26 +97,45 @@ class _Walk:
     def is_param(self, tensor: str) -> bool:
         return self.graph.tensors[tensor].is_param
 
+    def is_weight(self, tensor: str) -> bool:
+        return self.is_param(tensor) or tensor in self.made_of
+
     def flexible(self, dim: Dim) -> bool:
         return dim in self.atoms
 
     # The walk.
 
     def visit(self, node: Node) -> None:
+        self._bring_weights(node)
+        self._remember_origin(node)
+        couples: list[Couple] = []
+        about_outputs: list[Freeze | Mixes] = []
+        mentioned: set[Dim] = set()
+        written = frozenset(node.outputs)
+        for fact in facts_of(node, self, self.rules):
+            if isinstance(fact, Freeze | Mixes) and fact.dim.tensor in written:
+                about_outputs.append(fact)
+            else:
+                self._take(fact, node, couples, mentioned)
+        for fact in couples:
+            self._check(fact, node)
+        gaps = self._define_outputs(node, couples, written)
+        # An output has no atoms before this point that a fact could be about.
+        for fact in about_outputs:
+            self._take(fact, node, couples, mentioned)
+        self._join(couples, written)
+        # After `_join`, for where a gap comes from says more than that it is one.
+        self.freezes += gaps
+        self._leave(node, mentioned)
+
+    def _bring_weights(self, node: Node) -> None:
         for tensor in node.reads():
             if self.is_param(tensor) and Dim(tensor, 0) not in self.atoms:
                 for axis, length in enumerate(self.shape(tensor)):
                     self.atoms[Dim(tensor, axis)] = self._new(length)
-        couples: list[Couple] = []
-        mentioned: set[Dim] = set()
-        written = frozenset(node.outputs)
-        self._remember_origin(node)
-        for fact in facts_of(node, self, self.rules):
-            self._take(fact, node, couples, mentioned)
-        for fact in couples:
-            self._check(fact, node)
-        self._define_outputs(node, couples, written)
-        self._join(couples, written)
+
+    def _leave(self, node: Node, mentioned: set[Dim]) -> None:
+        """Freeze what the rule did not speak of, and call rigid what has no atoms by now."""
         for tensor in node.reads():
             for axis in range(len(self.shape(tensor))):
                 dim = Dim(tensor, axis)
@@ -138,11 +159,19 @@ class _Walk:
                 if dim in self.atoms:
                     atoms = self.atoms[dim]
                     self.freezes.append((atoms if index is None else atoms[index], because))
+                else:
+                    self.rigid.setdefault(dim, because)
             case Mixes(dim):
                 mentioned.add(dim)
                 if dim in self.atoms:
                     self.mixes.append((node, dim))
-            case Balance():
+            case Balance(dim, runs):
+                if runs < 1 or self.graph.size(dim) % runs:
+                    raise GraphError(
+                        f"the rule of {node.op!r} balances {runs} runs of {dim}, which has "
+                        f"{self.graph.size(dim)} channels, at {node}",
+                        fix=_REPORT,
+                    )
                 self.balances.append((node, fact))
             case Sized():
                 self.sized.append(SizedAt(node, fact))
@@ -163,21 +192,27 @@ class _Walk:
                 self.made_of[name] = frozenset().union(*known)
 
     def _check(self, fact: Couple, node: Node) -> None:
-        lengths = [
-            self.graph.size(dim) if index is None else len(index)
-            for dim, index in ((fact.a, fact.a_index), (fact.b, fact.b_index))
-        ]
+        both = ((fact.a, fact.a_index), (fact.b, fact.b_index))
+        lengths = [self.graph.size(dim) if index is None else len(index) for dim, index in both]
         if lengths[0] != lengths[1]:
             raise GraphError(
                 f"the rule of {node.op!r} couples {lengths[0]} indices of {fact.a} with "
                 f"{lengths[1]} of {fact.b} at {node}",
-                fix="report this model and operator: the rule does not fit these shapes",
+                fix=_REPORT,
             )
+        for dim, index in both:
+            size = self.graph.size(dim)
+            if index is not None and ((index < 0) | (index >= size)).any():
+                raise GraphError(
+                    f"the rule of {node.op!r} couples channel {int(index.max())} of {dim}, which "
+                    f"has {size}, at {node}",
+                    fix=_REPORT,
+                )
 
     def _define_outputs(
         self, node: Node, couples: list[Couple], written: frozenset[str]
-    ) -> None:
-        """Give the axes of the outputs the atoms of what they are coupled with."""
+    ) -> list[tuple[Index, str]]:
+        """Give the axes of the outputs the atoms of what they are coupled with; return the gaps."""
         partial: dict[Dim, Index] = {}
         whole: set[Dim] = set()
         for fact in couples:
@@ -192,24 +227,21 @@ class _Walk:
                     if b not in partial:
                         partial[b] = source
                         continue
-                target = partial.get(b)
-                target = np.full(self.graph.size(b), -1, np.intp) if target is None else target.copy()
+                known = partial.get(b)
+                target = np.full(self.graph.size(b), -1) if known is None else known.copy()
                 place = np.arange(len(target)) if b_index is None else b_index
                 empty = target[place] < 0
                 target[place[empty]] = source[empty]
                 partial[b] = target
-        for dim, target in partial.items():
-            self.atoms[dim] = self._fill_gaps(node, target)
-
-    def _fill_gaps(self, node: Node, target: Index) -> Index:
-        gaps = target < 0
-        if not gaps.any():
-            return target
-        made = self._new(int(gaps.sum()))
-        target = target.copy()
-        target[gaps] = made
-        self.freezes.append((made, f"{node} puts in channels that no weight makes"))
-        return target
+        gaps = []
+        for dim, known in partial.items():
+            target, empty = known, known < 0
+            if empty.any():
+                target = known.copy()
+                target[empty] = self._new(int(empty.sum()))
+                gaps.append((target[empty], f"{node} puts in channels that no weight makes"))
+            self.atoms[dim] = target
+        return gaps
 
     def _join(self, couples: list[Couple], written: frozenset[str]) -> None:
         for fact in couples:
@@ -289,6 +321,8 @@ def _stored(filters: Dim, walk: _Walk, sets: Mapping[Dim, Index]) -> Iterator[Di
     if walk.is_param(filters.tensor):
         yield filters
         return
+    if filters not in sets:
+        return  # computed by something that fixes its length
     for name in sorted(walk.made_of[filters.tensor]):
         for axis in range(len(walk.shape(name))):
             if len(walk.shape(name)) > 1 and np.array_equal(sets[Dim(name, axis)], sets[filters]):

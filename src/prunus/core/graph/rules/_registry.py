@@ -23,6 +23,10 @@ class View(Protocol):
         """Tell whether `tensor` is a stored weight or buffer."""
         ...
 
+    def is_weight(self, tensor: str) -> bool:
+        """Tell whether `tensor` is stored, or computed from stored tensors alone."""
+        ...
+
     def flexible(self, dim: Dim) -> bool:
         """Tell whether an axis that enters the node is made of channels that may go.
 

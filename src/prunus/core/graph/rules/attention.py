@@ -19,32 +19,52 @@ def attention(node: Node, view: View) -> Iterator[Fact]:
     q, k, v = node.inputs[:3]
     (y,) = node.outputs
     rank = len(view.shape(y))
-    for axis in range(rank - 2):
-        for tensor in node.inputs:
-            lead = rank - len(view.shape(tensor))
-            own = Dim(tensor, axis - lead)
-            if axis < lead:
-                continue
-            if view.shape(tensor)[own.axis] == view.shape(y)[axis]:
-                yield Couple(own, Dim(y, axis))
-            elif view.flexible(own):
-                # Grouped queries: one key serves several queries, by number.
-                yield Freeze(own, because=f"{node} shares each of these heads among several")
+    yield from _leading(node, view)
     yield Couple(Dim(q, rank - 2), Dim(y, rank - 2))
     yield Couple(Dim(k, rank - 2), Dim(v, rank - 2))
     yield Mixes(Dim(k, rank - 2))
     yield Couple(Dim(v, rank - 1), Dim(y, rank - 1))
-    yield Couple(Dim(q, rank - 1), Dim(k, rank - 1))
     if node.attrs.get("scaled_by_length", True):
-        yield Freeze(Dim(q, rank - 1), because=f"{node} divides by the length of each head")
+        for dim in (Dim(q, rank - 1), Dim(k, rank - 1)):
+            yield Freeze(dim, because=f"{node} divides by the length of each head")
     else:
+        yield Couple(Dim(q, rank - 1), Dim(k, rank - 1))
         yield Mixes(Dim(q, rank - 1))
+    if node.attrs.get("causal", False):
+        for dim in (Dim(q, rank - 2), Dim(k, rank - 2)):
+            if view.flexible(dim):
+                yield Freeze(dim, because=f"{node} compares positions by number")
     for mask in node.inputs[3:]:
-        yield from _mask(node, view, mask)
+        yield from _mask(node, view, mask, (Dim(q, rank - 2), Dim(k, rank - 2)))
 
 
-def _mask(node: Node, view: View, mask: str) -> Iterator[Fact]:
+def _leading(node: Node, view: View) -> Iterator[Fact]:
+    """Batch and heads, aligned at the right."""
+    q, k = node.inputs[:2]
+    (y,) = node.outputs
+    rank = len(view.shape(y))
+    for axis in range(rank - 2):
+        length = view.shape(y)[axis]
+        for tensor in node.inputs:
+            own = Dim(tensor, axis - rank + len(view.shape(tensor)))
+            if own.axis < 0:
+                continue
+            if view.shape(tensor)[own.axis] == length:
+                yield Couple(own, Dim(y, axis))
+            elif view.flexible(own):
+                yield Freeze(own, because=f"{node} shares each of these heads among several")
+        if view.shape(k)[axis] not in {1, length} and view.flexible(Dim(q, axis)):
+            # Grouped queries: one key serves several queries, by number.
+            yield Freeze(Dim(q, axis), because=f"{node} finds the key of each of these by number")
+
+
+def _mask(node: Node, view: View, mask: str, tokens: tuple[Dim, Dim]) -> Iterator[Fact]:
+    """A mask has a row for each query and a column for each key, or one for all."""
     rank = len(view.shape(mask))
-    for axis in (rank - 2, rank - 1):
-        if view.flexible(Dim(mask, axis)):
-            yield Freeze(Dim(mask, axis), because=f"{node} masks positions with it")
+    for own, dim in zip((Dim(mask, rank - 2), Dim(mask, rank - 1)), tokens, strict=True):
+        if own.axis < 0:
+            continue
+        if view.shape(mask)[own.axis] == view.shape(dim.tensor)[dim.axis]:
+            yield Couple(own, dim)
+        elif view.flexible(own):
+            yield Freeze(own, because=f"{node} stretches one mask over many tokens")

@@ -51,7 +51,7 @@ def _convolution(node: Node, view: View, out_axis: int) -> Iterator[Fact]:
         yield Filters(Dim(weight, out_axis))
         yield Couple(Dim(weight, out_axis), Dim(y, 1))
         yield Couple(Dim(weight, 1 - out_axis), Dim(x, 1))
-    elif shape[1] == 1 or shape[2] == 1:
+    elif (shape[1] == 1 and view.flexible(Dim(x, 1))) or shape[2] == 1:
         yield from _whole_groups(node, weight, out_axis, shape)
     else:
         yield from _same_place_in_each_group(node, weight, out_axis, shape)
@@ -80,7 +80,7 @@ def _whole_groups(
 def _same_place_in_each_group(
     node: Node, weight: str, out_axis: int, shape: tuple[int, int, int]
 ) -> Iterator[Fact]:
-    """The number of groups stays.
+    """The number of groups stays; it has to where the input does.
 
     All groups share one axis of the weight, so what goes from one group goes from
     the same place of each. The other axis has rows of its own for every group, and
@@ -97,16 +97,22 @@ def _same_place_in_each_group(
 
 @rule("einsum")
 def einsum(node: Node, view: View) -> Iterator[Fact]:
-    """Axes with one letter are one axis; a letter that does not reach the output is summed over."""
+    """Axes with one letter are one axis; a letter that does not reach the output is summed over.
+
+    A sum is exact where one factor is a stored weight, for that has zeros where it is cut.
+    """
     terms, target = node.attrs["equation"].split("->")
-    operands = dict(zip(node.inputs, terms.split(","), strict=True))
+    # A list, for one tensor may be several operands.
+    operands = list(zip(node.inputs, terms.split(","), strict=True))
     (y,) = node.outputs
     first: dict[str, Dim] = {}
-    for tensor, letters in operands.items():
+    for tensor, letters in operands:
         for axis, letter in enumerate(letters):
             dim = Dim(tensor, axis)
             if letters.count(letter) > 1:
                 yield Freeze(dim, because=f"{node} reads a diagonal")
+                if letters.index(letter) < axis:
+                    continue
             if view.shape(tensor)[axis] == 1 and _length(letter, operands, view) > 1:
                 yield from _stretched(node, dim, view)
                 continue
@@ -114,20 +120,33 @@ def einsum(node: Node, view: View) -> Iterator[Fact]:
                 yield Couple(first[letter], dim)
             elif letter in target:
                 yield Couple(dim, Dim(y, target.index(letter)))
-            first.setdefault(letter, dim)
-            if letter not in target:
+            elif letters.count(letter) == 1 and not _weighed(letter, operands, view):
                 yield Mixes(dim)
-            elif view.is_param(tensor) and sum(letter in other for other in operands.values()) == 1:
+            first.setdefault(letter, dim)
+            if letter in target and view.is_param(tensor) and _holders(letter, operands) == 1:
                 yield Filters(dim)
 
 
-def _length(letter: str, operands: dict[str, str], view: View) -> int:
+Operands = list[tuple[str, str]]
+
+
+def _length(letter: str, operands: Operands, view: View) -> int:
     return max(
         view.shape(tensor)[axis]
-        for tensor, letters in operands.items()
+        for tensor, letters in operands
         for axis, other in enumerate(letters)
         if other == letter
     )
+
+
+def _holders(letter: str, operands: Operands) -> int:
+    return sum(letter in letters for _, letters in operands)
+
+
+def _weighed(letter: str, operands: Operands, view: View) -> bool:
+    """Tell whether a weight takes part in the sum over `letter`: its zeros blind the others."""
+    stored = any(letter in letters and view.is_param(tensor) for tensor, letters in operands)
+    return stored and _holders(letter, operands) > 1
 
 
 def _stretched(node: Node, dim: Dim, view: View) -> Iterator[Fact]:

@@ -38,7 +38,9 @@ def segments(
     """Yield the smallest runs of old and new axes that hold the same number of elements."""
     i = j = 0
     while i < len(old) or j < len(new):
-        ins, outs, left, right = [], [], 1, 1
+        ins: list[int] = []
+        outs: list[int] = []
+        left = right = 1
         while True:
             if left <= right and i < len(old) and (left < right or not ins):
                 ins.append(i)
@@ -89,12 +91,12 @@ def _carry(
     node: Node, view: View, carrier: Dim, outs: list[Dim], grid: Index, varies: list[int]
 ) -> Iterator[Fact]:
     """Couple `carrier` with the longest of the axes that its index runs along."""
-    if len(varies) > 1 and _splits_heads(view, carrier, outs):
+    known = [k for k in varies if outs[k].axis == node.attrs.get("carrier")]
+    if len(varies) > 1 and not known and _splits_heads(view, carrier, outs):
         sizes = " of ".join(str(_size(view, outs[k])) for k in varies)
         yield Freeze(carrier, because=f"{node} splits it into {sizes}: heads stay whole")
         return
     target = max(varies, key=lambda k: (grid.shape[k], k))
-    known = [k for k in varies if outs[k].axis == node.attrs.get("carrier")]
     target = known[0] if known else target
     places = np.broadcast_to(
         np.arange(grid.shape[target]).reshape([-1 if k == target else 1 for k in range(grid.ndim)]),
@@ -107,7 +109,8 @@ def _carry(
 def _splits_heads(view: View, carrier: Dim, outs: list[Dim]) -> bool:
     """Tell whether tokens (.., n, channels) are split to (.., n, heads, channels)."""
     rank = len(view.shape(carrier.tensor))
-    return carrier.axis == rank - 1 and rank >= 3 and len(outs) > 1
+    tokens = rank >= 3 and not view.is_weight(carrier.tensor)
+    return tokens and carrier.axis == rank - 1 and len(outs) > 1
 
 
 def _size(view: View, dim: Dim) -> int:
@@ -170,8 +173,7 @@ def slice_(node: Node, view: View) -> Iterator[Fact]:
     if not view.flexible(dim):
         return
     if step == 1:
-        yield Sized("start", dim, index=np.arange(start))
-        yield Sized("stop", dim, index=np.arange(stop))
+        yield from _bounds(node, dim, length)
         width = stop - start
         if 0 < width < length and length % width == 0 and start % width == 0:
             yield Balance(dim, length // width)
@@ -179,6 +181,16 @@ def slice_(node: Node, view: View) -> Iterator[Fact]:
         yield Freeze(dim, because=f"{node} takes every {step}th channel of {length}, from {start}")
     else:
         yield Couple(dim, dim, np.arange(length), np.arange(length) // step * step)
+
+
+def _bounds(node: Node, dim: Dim, length: int) -> Iterator[Fact]:
+    """A bound counts what lies before it, or, if it is among `from_end`, what lies behind it."""
+    for attr in ("start", "stop"):
+        number = node.attrs[attr]
+        if attr in node.attrs.get("from_end", ()):
+            yield Sized(attr, dim, index=np.arange(number, length))
+        elif number:
+            yield Sized(attr, dim, index=np.arange(number))
 
 
 @rule("take")
@@ -192,19 +204,21 @@ def take(node: Node, view: View) -> Iterator[Fact]:
 
 @rule("roll")
 def roll(node: Node, view: View) -> Iterator[Fact]:
-    """y[k] = x[k - shift] along `axis`; what wraps around is `shift` channels by number."""
+    """y[k] = x[k - shift] along `axis`; what wraps around is `shift` channels by number.
+
+    Forwards the last ones wrap around, backwards the first ones. More than once
+    around, it depends on the length which ones do.
+    """
     (x,), (y,) = node.inputs, node.outputs
     axis = node.attrs["axis"]
     length = view.shape(x)[axis]
-    shift = node.attrs["shift"] % length
+    shift = node.attrs["shift"]
     yield from identity(x, y, len(view.shape(x)), skip=(axis,))
     yield Couple(Dim(x, axis), Dim(y, axis), np.arange(length), np.roll(np.arange(length), -shift))
     if shift and view.flexible(Dim(x, axis)):
-        yield Freeze(
-            Dim(x, axis),
-            because=f"{node} wraps {shift} channels around by number",
-            index=np.arange(length - shift, length),
-        )
+        wraps = np.arange(length)[-shift:] if shift > 0 else np.arange(length)[:-shift]
+        because = f"{node} wraps {len(wraps)} channels around by number"
+        yield Freeze(Dim(x, axis), because, index=wraps)
 
 
 @rule("select")
@@ -229,15 +243,15 @@ def expand(node: Node, view: View) -> Iterator[Fact]:
     lead = len(view.shape(y)) - len(view.shape(x))
     for axis, length in enumerate(view.shape(y)):
         own = Dim(x, axis - lead)
-        if axis >= lead and view.shape(x)[own.axis] == length:
+        same = axis >= lead and view.shape(x)[own.axis] == length
+        if same:
             yield Couple(own, Dim(y, axis))
-        elif len(node.inputs) == 2:
-            if axis >= lead and view.flexible(own):
-                yield Freeze(own, because=f"{node} stretches a single channel over many")
+        elif axis >= lead and view.flexible(own):
+            yield Freeze(own, because=f"{node} stretches a single channel over many")
+        if len(node.inputs) == 2:
             yield Couple(Dim(node.inputs[1], axis), Dim(y, axis))
-        else:
-            if axis >= lead and view.flexible(own):
-                yield Freeze(own, because=f"{node} stretches a single channel over many")
+            continue
+        if not same:
             yield Free(Dim(y, axis))
         yield Sized("shape", Dim(y, axis), axis)
 
@@ -265,10 +279,11 @@ def pad(node: Node, view: View) -> Iterator[Fact]:
         if not before and not after:
             yield Couple(Dim(x, axis), Dim(y, axis))
         elif view.flexible(Dim(x, axis)):
-            length = view.shape(x)[axis]
             if not node.attrs["constant"]:
                 yield Freeze(Dim(x, axis), because=f"{node} pads with copies of other channels")
-            yield Couple(Dim(x, axis), Dim(y, axis), None, np.arange(before, before + length))
+                continue
+            place = np.arange(before, before + view.shape(x)[axis])
+            yield Couple(Dim(x, axis), Dim(y, axis), None, place)
 
 
 @rule("repeat")
@@ -305,8 +320,7 @@ def write(node: Node, view: View) -> Iterator[Fact]:
     yield from identity(part, y, len(view.shape(part)), skip=(axis,))
     yield Couple(Dim(part, axis), Dim(y, axis), None, np.arange(start, stop))
     if (start, stop) != (0, length):
-        yield Sized("start", dim, index=np.arange(start))
-        yield Sized("stop", dim, index=np.arange(stop))
+        yield from _bounds(node, dim, length)
         width = stop - start
         if view.flexible(dim) and width and length % width == 0 and start % width == 0:
             yield Balance(dim, length // width)

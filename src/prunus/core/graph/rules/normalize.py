@@ -51,6 +51,8 @@ def group_norm(node: Node, view: View) -> Iterator[Fact]:
     yield from identity(x, y, len(view.shape(x)))
     for tensor in node.params.values():
         yield Couple(Dim(tensor, 0), Dim(y, 1))
+    for axis in range(2, len(view.shape(x))):
+        yield Mixes(Dim(x, axis))
     if groups == channels:
         yield Sized("groups", Dim(x, 1))
         return
@@ -70,12 +72,15 @@ def along(node: Node, view: View) -> Iterator[Fact]:
 
 @rule("weight_norm")
 def weight_norm(node: Node, view: View) -> Iterator[Fact]:
-    """w[o, ..] = g[o] * v[o, ..] / |v[o]|, where o is the axis `axis`"""
+    """w[o, ..] = g[o] * v[o, ..] / |v[o]|, where o is the axis `axis`; -1 is one g for all.
+
+    A row of zeros has no direction (0 / 0), so o is not blinded with zeros.
+    """
     (y,) = node.outputs
     v, g = node.params["direction"], node.params["length"]
     axis = node.attrs["axis"]
     for other in range(len(view.shape(v))):
         yield Couple(Dim(v, other), Dim(y, other))
-        if other != axis:
-            yield Mixes(Dim(v, other))
-    yield Couple(Dim(g, axis), Dim(y, axis))
+    if axis >= 0:
+        yield Mixes(Dim(v, axis))
+        yield Couple(Dim(g, axis), Dim(y, axis))

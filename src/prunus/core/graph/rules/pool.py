@@ -35,7 +35,8 @@ def reduce(node: Node, view: View) -> Iterator[Fact]:
             if view.flexible(Dim(x, axis)):
                 if node.attrs.get("by_number", False):
                     yield Freeze(Dim(x, axis), because=f"{node} answers with channel numbers")
-                yield Mixes(Dim(x, axis))
+                else:
+                    yield Mixes(Dim(x, axis))
             position += keepdim
             continue
         for y in node.outputs:

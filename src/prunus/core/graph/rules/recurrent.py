@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prunus.core.graph.facts import Couple, Fact, Filters
+from prunus.core.graph.facts import Couple, Fact, Filters, Freeze
 from prunus.core.graph.ir import Dim, Node
 from prunus.core.graph.rules._registry import View, rule
 
@@ -24,8 +24,13 @@ def recurrent(node: Node, view: View) -> Iterator[Fact]:
     gates = node.attrs["gates"]
     hidden = view.shape(node.params["w_hh_l0"])[1]
     last = len(view.shape(x)) - 1
+    if view.shape(node.params["w_ih_l0"])[0] != gates * hidden:
+        yield from _projected(node, view)
+        return
     for axis in range(last):
         yield Couple(Dim(x, axis), Dim(y, axis))
+        if view.flexible(Dim(x, axis)):
+            yield Freeze(Dim(x, axis), because=f"{node} runs along it, step by step")
     unit = np.tile(np.arange(hidden), gates)
     row = np.arange(hidden * gates)
     for layer in range(layers):
@@ -37,8 +42,9 @@ def recurrent(node: Node, view: View) -> Iterator[Fact]:
                     yield Couple(own, Dim(node.params[role + suffix], 0), unit, row)
             yield Filters(Dim(node.params[f"w_ih_{suffix}"], 0))
             # Every layer and direction shares the final states' axis, so all their
-            # units live and die together, place by place.
-            for state in (*states, *finals):
+            # units live and die together, place by place; one state says it for all.
+            shared = (*states, *finals)
+            for state in shared if (layer, direction) == (0, 0) else shared[:1]:
                 yield Couple(own, Dim(state, len(view.shape(state)) - 1))
             if layer == layers - 1:
                 yield Couple(own, Dim(y, last), None, direction * hidden + np.arange(hidden))
@@ -49,3 +55,10 @@ def recurrent(node: Node, view: View) -> Iterator[Fact]:
                     yield Couple(own, Dim(node.params[into], 1), None, place)
     for direction in range(directions):
         yield Couple(Dim(x, last), Dim(node.params["w_ih_l0" + "_reverse" * direction], 1))
+
+
+def _projected(node: Node, view: View) -> Iterator[Fact]:
+    """Freeze it all: with projections, a row is not the hidden unit of the same number."""
+    for tensor in node.reads():
+        for axis in range(len(view.shape(tensor))):
+            yield Freeze(Dim(tensor, axis), because=f"{node} projects its hidden units")
