@@ -1,16 +1,16 @@
 """Every error that prunus raises on purpose.
 
-    PrunusError
-    ├── GraphError          a graph that contradicts itself (a bug in a backend or a rule)
-    ├── RegistryError       two rules for one operator
-    ├── TraceError          the model cannot be traced on this example
-    ├── UnknownNameError    a weight, group or module name that does not exist, or is ambiguous
-    ├── RatioError          a ratio that cannot be asked for
-    ├── NothingToCutError   a cut that would remove nothing
-    ├── CriterionError      a criterion that cannot judge this group
-    ├── VerificationError   the cut model does not compute what it should
-    ├── LoadError           a file that does not fit the model
-    └── MissingExtraError   an optional dependency that is not installed
+PrunusError
+├── GraphError          a graph that contradicts itself (a bug in a backend or a rule)
+├── RegistryError       two rules for one operator
+├── TraceError          the model cannot be traced on this example
+├── UnknownNameError    a weight, group or module name that does not exist, or is ambiguous
+├── RatioError          a ratio that cannot be asked for
+├── NothingToCutError   a cut that would remove nothing
+├── CriterionError      a criterion that cannot judge this group
+├── VerificationError   the cut model does not compute what it should
+├── LoadError           a file that does not fit the model
+└── MissingExtraError   an optional dependency that is not installed
 """
 
 from __future__ import annotations

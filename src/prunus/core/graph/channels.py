@@ -146,9 +146,7 @@ class _Walk:
                 if Dim(tensor, axis) not in self.atoms:
                     self.rigid.setdefault(Dim(tensor, axis), f"its length is set by {node}")
 
-    def _take(
-        self, fact: Fact, node: Node, couples: list[Couple], mentioned: set[Dim]
-    ) -> None:
+    def _take(self, fact: Fact, node: Node, couples: list[Couple], mentioned: set[Dim]) -> None:
         match fact:
             case Couple(a, b):
                 couples.append(fact)

@@ -9,7 +9,16 @@ from prunus.core.errors import RegistryError
 from prunus.core.graph.facts import Couple, Fact, Freeze
 from prunus.core.graph.ir import Dim, Node
 
-__all__ = ["Rule", "Rules", "View", "default_rules", "facts_of", "identity", "registered_ops", "rule"]
+__all__ = [
+    "Rule",
+    "Rules",
+    "View",
+    "default_rules",
+    "facts_of",
+    "identity",
+    "registered_ops",
+    "rule",
+]
 
 
 class View(Protocol):
@@ -63,7 +72,7 @@ def registered_ops() -> list[str]:
 
 
 def default_rules() -> Rules:
-    """Return a copy of the table, to be joined with rules of one's own: `{**default_rules(), ...}`."""
+    """Return a copy of the table, to be joined with one's own: `{**default_rules(), ...}`."""
     return dict(_RULES)
 
 

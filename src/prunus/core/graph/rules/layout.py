@@ -7,7 +7,6 @@ says which index of which axis went where.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 import numpy as np
 
@@ -32,9 +31,7 @@ def reshape(node: Node, view: View) -> Iterator[Fact]:
         yield Sized("shape", Dim(y, axis), axis)
 
 
-def segments(
-    old: tuple[int, ...], new: tuple[int, ...]
-) -> Iterator[tuple[list[int], list[int]]]:
+def segments(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[list[int], list[int]]]:
     """Yield the smallest runs of old and new axes that hold the same number of elements."""
     i = j = 0
     while i < len(old) or j < len(new):
@@ -122,7 +119,7 @@ def _varies(grid: Index, axis: int) -> bool:
 
 
 @rule("transpose")
-def transpose(node: Node, view: View) -> Iterator[Fact]:
+def transpose(node: Node, _view: View) -> Iterator[Fact]:
     """Axis k of the output is axis `order[k]` of the input."""
     (x,), (y,) = node.inputs, node.outputs
     for axis, source in enumerate(node.attrs["order"]):
@@ -154,7 +151,7 @@ def split(node: Node, view: View) -> Iterator[Fact]:
         yield Sized("sizes", Dim(y, axis), position)
         offset += length
     if len(lengths) > 1 and len(set(lengths)) == 1 and view.flexible(Dim(x, axis)):
-        yield Balance(Dim(x, axis), len(lengths))
+        yield Balance(Dim(x, axis), len(lengths), firm=False)
 
 
 @rule("slice")
@@ -176,7 +173,7 @@ def slice_(node: Node, view: View) -> Iterator[Fact]:
         yield from _bounds(node, dim, length)
         width = stop - start
         if 0 < width < length and length % width == 0 and start % width == 0:
-            yield Balance(dim, length // width)
+            yield Balance(dim, length // width, firm=False)
     elif length % step or start >= step or stop <= length - step:
         yield Freeze(dim, because=f"{node} takes every {step}th channel of {length}, from {start}")
     else:
@@ -323,7 +320,7 @@ def write(node: Node, view: View) -> Iterator[Fact]:
         yield from _bounds(node, dim, length)
         width = stop - start
         if view.flexible(dim) and width and length % width == 0 and start % width == 0:
-            yield Balance(dim, length // width)
+            yield Balance(dim, length // width, firm=False)
 
 
 @rule("windows")
