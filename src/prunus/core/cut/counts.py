@@ -2,7 +2,8 @@
 
 Groups that no `Balance` touches are rounded by themselves. The others are solved
 together, as a small integer programme: the same number from each run of every
-balanced axis, as near as possible to what was asked.
+balanced axis, as near as possible to what was asked. Where nothing can go that way,
+only the balances that an operator needs are kept.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class _Balanced:
     runs: Index
     length: int
     count: int
+    firm: bool
 
 
 def asked_count(size: int, ratio: float) -> int:
@@ -78,7 +80,8 @@ def _balances(groups: Groups) -> list[_Balanced]:
             continue  # what goes from one run goes from all
         runs = np.repeat(np.arange(fact.runs), length)
         key = rows.tobytes() + str(rows.shape).encode()
-        found[key] = _Balanced(sets, runs, length, fact.runs)
+        firm = fact.firm or (key in found and found[key].firm)
+        found[key] = _Balanced(sets, runs, length, fact.runs, firm)
     return list(found.values())
 
 
@@ -123,6 +126,9 @@ def _solve(
             count = asked_count(size, ratios[cluster[0]])
             return [Portion(k, members, count) for k, members in classes]
     counts = _programme(groups, ratios, align, classes, axes)
+    if not any(counts):
+        firm = [axis for axis in axes if axis.firm]
+        counts = _programme(groups, ratios, align, classes, firm)
     return [Portion(k, members, count) for (k, members), count in zip(classes, counts, strict=True)]
 
 

@@ -46,6 +46,8 @@ class Balance:
 
     dim: Dim
     runs: int
+    firm: bool = True
+    """False where the op works on other runs too, but the model's code may count on equal ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -64,7 +64,8 @@ class Node:
         return (*self.inputs, *self.params.values())
 
     def __str__(self) -> str:
-        return f"{self.source or self.op} in {self.where!r}" if self.where else self.op
+        name = self.source or self.op
+        return f"{name} in {self.where!r}" if self.where else name
 
 
 @dataclass(frozen=True, slots=True)
