@@ -3,5 +3,7 @@
 from prunus.api import load, prune, save, trace
 from prunus.core.errors import PrunusError
 from prunus.core.graph.rules import default_rules
+from prunus.core.plan.plan import Plan
+from prunus.core.results import Pruned, Trace
 
-__all__ = ["PrunusError", "default_rules", "load", "prune", "save", "trace"]
+__all__ = ["Plan", "Pruned", "PrunusError", "Trace", "default_rules", "load", "prune", "save", "trace"]
