@@ -133,16 +133,29 @@ def save(pruned: Pruned[Any], path: str | Path) -> None:
 
     What is written are the weights that `pruned.model` has now, so fine-tune first.
     """
+    if not isinstance(pruned, Pruned):
+        raise PrunusError(
+            f"save takes what prune returned, and got a {type(pruned).__name__}",
+            fix="write pruned = prunus.prune(...), train pruned.model, then "
+            "prunus.save(pruned, path)",
+        )
     backend_of(pruned.model).save(pruned.model, Path(path), pruned.recipe)
 
 
-def load(model: Any, path: str | Path) -> Any:
+def load(model: Any, path: str | Path, *, rules: Rules | None = None) -> Any:
     """Give a freshly built `model` the shapes and weights of a file that `save` wrote.
+
+    Precision and device stay those of `model`, as with `load_state_dict`.
+
+    Args:
+        model: Built as the original was, before the cut.
+        path: The file.
+        rules: What the model was cut with, if that were not the default rules.
 
     Returns:
         `model` itself; for a file of a traced module, that module.
     """
-    return backend_of(model).load(model, Path(path))
+    return backend_of(model).load(model, Path(path), rules)
 
 
 def _reached(groups: Groups, ratios: list[float]) -> list[int]:

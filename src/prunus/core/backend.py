@@ -84,6 +84,9 @@ class Backend(Protocol):
         """Write a model's tensors to one safetensors file."""
         ...
 
-    def load(self, model: Any, path: Path) -> Any:
-        """Give a freshly built model the shapes and values of a file; return it."""
+    def load(self, model: Any, path: Path, rules: Rules | None) -> Any:
+        """Give a freshly built model the shapes and values of a file; return it.
+
+        `rules` are those that the model was cut with, where they were not the default.
+        """
         ...

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,21 @@ import torch
 from torch import nn
 
 from prunus.backends.torch import files
-from prunus.backends.torch.edit import cut_in_place, cut_optimizer, kept_indices, repair
+from prunus.backends.torch.edit import (
+    check_optimizer,
+    copied,
+    cut_in_place,
+    cut_optimizer,
+    kept_indices,
+    repair,
+)
 from prunus.backends.torch.prune import Fitted, apply_cut, weights_of
+from prunus.backends.torch.recipe import recipe_of
 from prunus.backends.torch.trace import TracedModel, as_example, trace
 from prunus.backends.torch.within import call_of, shared_outside, submodule
 from prunus.core.backend import Outcome
 from prunus.core.cut.cut import Cut
+from prunus.core.errors import PrunusError
 from prunus.core.graph.rules import Rules
 from prunus.core.scores.group import Weights
 
@@ -44,6 +52,13 @@ class TorchBackend:
 
     def weights(self, traced: TracedModel) -> Weights:
         """Return how criteria read weights and gradients."""
+        empty = next((key for key, one in traced.inner.stored.items() if one.is_meta), None)
+        if empty is not None:
+            raise PrunusError(
+                f"{empty!r} is on the device 'meta', where tensors have shapes and no values",
+                fix="load the weights first: model.to_empty(device='cpu'), then load_state_dict; "
+                "prunus.trace works without values",
+            )
         return weights_of(traced.inner)
 
     def apply(
@@ -58,20 +73,19 @@ class TorchBackend:
     ) -> Outcome:
         """Cut the traced part, and put it into a copy of the whole."""
         kept = kept_indices(cut)
+        if optimizer is not None:
+            check_optimizer(optimizer, kept, traced.inner.stored)
         shapes = {name: tuple(traced.inner.stored[name].shape) for name in kept}
-        fitted = apply_cut(
-            traced.part, traced.inner, cut, traced.example, rules, verify=verify
-        )
-        recipe = files.recipe_of(traced, fitted, cut)
+        fitted = apply_cut(traced.part, traced.inner, cut, traced.example, rules, verify=verify)
+        recipe = recipe_of(traced, fitted, cut)
         in_place = inplace and fitted.how == "module"
         if in_place:
             cut_in_place(traced.part, cut, kept, traced.inner)
             repair(traced.part, cut.resizes if fitted.changed else ())
         model = traced.whole if in_place else _put_back(traced, fitted)
         if optimizer is not None:
-            memo = fitted.memo or _by_name(traced, fitted.model)
             optimizer = cut_optimizer(
-                optimizer, memo, kept, traced.inner.stored, shapes, inplace=in_place
+                optimizer, fitted.memo, kept, traced.inner.stored, shapes, inplace=in_place
             )
         return Outcome(
             model, fitted.error, fitted.unverified, fitted.how, fitted.changed, recipe, optimizer
@@ -81,9 +95,9 @@ class TorchBackend:
         """Write the model's tensors to one file."""
         files.save(model, path, recipe)
 
-    def load(self, model: nn.Module, path: Path) -> nn.Module:
+    def load(self, model: nn.Module, path: Path, rules: Rules | None = None) -> nn.Module:
         """Give a freshly built model the shapes and values of a file."""
-        return files.load(model, path)
+        return files.load(model, path, rules)
 
 
 def _put_back(traced: TracedModel, fitted: Fitted) -> nn.Module:
@@ -91,15 +105,4 @@ def _put_back(traced: TracedModel, fitted: Fitted) -> nn.Module:
     if traced.part is traced.whole:
         return fitted.model
     fitted.memo[id(traced.part)] = fitted.model
-    return copy.deepcopy(traced.whole, fitted.memo)
-
-
-def _by_name(traced: TracedModel, model: nn.Module) -> dict[int, Any]:
-    """Return the memo that a traced module never had: old tensors to new, by name."""
-    new = dict(model.named_parameters(remove_duplicate=False))
-    found = {}
-    for name, tensor in traced.inner.stored.items():
-        own = name.removeprefix(traced.inner.prefix)
-        if own in new:
-            found[id(tensor)] = new[own]
-    return found
+    return copied(traced.whole, fitted.memo)

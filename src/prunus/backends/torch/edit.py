@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+from torch.utils._pytree import tree_leaves
 
 from prunus.backends.torch.trace import TorchTrace
 from prunus.core.cut.cut import Cut, Resize
+from prunus.core.errors import PrunusError
 
-__all__ = ["Kept", "cut_in_place", "cut_module", "cut_optimizer", "describe", "kept_indices", "repair", "take"]
+__all__ = [
+    "Kept",
+    "check_optimizer",
+    "copied",
+    "cut_in_place",
+    "cut_module",
+    "cut_optimizer",
+    "describe",
+    "kept_indices",
+    "repair",
+    "smaller",
+    "take",
+]
 
 Kept = Mapping[str, Mapping[int, torch.Tensor]]
 """For every tensor that shrinks, for every axis that does: the indices that stay."""
@@ -33,9 +47,18 @@ def kept_indices(cut: Cut) -> Kept:
 
 def take(tensor: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor:
     """Return `tensor` without what goes, along every axis that shrinks."""
+    part = tensor
     for axis, index in kept.items():
-        tensor = tensor.index_select(axis, index.to(tensor.device))
-    return tensor
+        part = part.index_select(axis, index.to(tensor.device))
+    for order in (torch.channels_last, torch.channels_last_3d):
+        if _ordered(tensor, order) and not tensor.is_contiguous():
+            return part.contiguous(memory_format=order)
+    return part
+
+
+def _ordered(tensor: torch.Tensor, order: torch.memory_format) -> bool:
+    rank = 4 if order is torch.channels_last else 5
+    return tensor.ndim == rank and tensor.is_contiguous(memory_format=order)
 
 
 def cut_module(
@@ -43,18 +66,56 @@ def cut_module(
 ) -> tuple[nn.Module, dict[int, Any]]:
     """Return a cut copy, and the memo of the copy (old tensor's id to new tensor)."""
     memo: dict[int, Any] = {
-        id(traced.stored[name]): _smaller(traced.stored[name], axes) for name, axes in kept.items()
+        id(traced.stored[name]): smaller(traced.stored[name], axes) for name, axes in kept.items()
     }
-    done = copy.deepcopy(model, memo)
+    done = copied(model, memo)
     _correct_attributes(done, _own_names(kept, traced), cut.resizes)
     return done, memo
+
+
+def copied(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
+    """Return a deep copy of `model`, with what `memo` holds in the place of the originals.
+
+    The old hooks (weight norm, magnitude masks) leave the weight that they compute
+    beside the parameters. It is no leaf, so it cannot be copied as it is, and need
+    not be: the next call computes it again. So it is with what `forward` remembers.
+    A plain copy would also lose the gradients and the users' marks on parameters.
+    """
+    for value in tree_leaves([list(vars(module).values()) for module in model.modules()]):
+        if isinstance(value, torch.Tensor) and not value.is_leaf:
+            memo.setdefault(id(value), value.detach().clone())
+    for value in model.parameters():
+        if id(value) not in memo:
+            memo[id(value)] = smaller(value, {})
+    try:
+        return copy.deepcopy(model, memo)
+    except Exception as error:  # the user's own attributes may refuse in any way
+        raise PrunusError(
+            f"the model cannot be copied: {type(error).__name__}: {error}",
+            fix="see that copy.deepcopy(model) works: delete the attribute that cannot be copied "
+            "before the cut, and set it again on the result",
+        ) from error
+
+
+def _compute_hooked(module: nn.Module) -> None:
+    """Compute what the old hooks compute before each call, for weights that are cut."""
+    hooks = [
+        hook
+        for hook in module._forward_pre_hooks.values()
+        if type(hook).__module__.startswith("torch.nn.utils.")
+    ]
+    training, module.training = module.training, False
+    with torch.no_grad():
+        for hook in hooks:
+            hook(module, ())
+    module.training = training
 
 
 def cut_in_place(model: nn.Module, cut: Cut, kept: Kept, traced: TorchTrace) -> None:
     """Cut `model` itself."""
     for name, axes in kept.items():
         old = traced.stored[name]
-        new = _smaller(old, axes)
+        new = smaller(old, axes)
         # `.data` keeps the tensor's identity, which optimisers and ties rely on.
         old.grad = None
         old.data = new.data
@@ -66,22 +127,21 @@ def _own_names(kept: Kept, traced: TorchTrace) -> set[str]:
     return {name.removeprefix(traced.prefix) for name in kept}
 
 
-def _smaller(old: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor:
+def smaller(old: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor:
+    """Return a copy of a parameter or buffer without what goes, its gradient and marks too."""
     with torch.no_grad():
-        data = take(old.detach(), kept)
+        data = take(old.detach(), kept) if kept else old.detach().clone()
         if not isinstance(old, nn.Parameter):
             return data
-        new = nn.Parameter(data, requires_grad=old.requires_grad)
+        new = nn.Parameter(data, old.requires_grad) if kept else copy.deepcopy(old)
         if old.grad is not None:
-            new.grad = take(old.grad, kept)
+            new.grad = take(old.grad, kept) if kept else old.grad.clone()
     for key, value in vars(old).items():  # marks that users put on parameters
         setattr(new, key, value)
     return new
 
 
-def _correct_attributes(
-    model: nn.Module, small: Iterable[str], resizes: Iterable[Resize]
-) -> None:
+def _correct_attributes(model: nn.Module, small: Iterable[str], resizes: Iterable[Resize]) -> None:
     """Bring the numbers that modules hold in line with their tensors."""
     owners = {name.rpartition(".")[0].split(".parametrizations.")[0] for name in small}
     modules = dict(model.named_modules(remove_duplicate=False))
@@ -99,6 +159,8 @@ _OWN_NAMES = {
     ("conv", "groups"): "groups",
     ("conv_transpose", "groups"): "groups",
     ("group_norm", "groups"): "num_groups",
+    ("batch_norm", "channels"): "num_features",
+    ("instance_norm", "channels"): "num_features",
     ("layer_norm", "normalized_shape"): "normalized_shape",
 }
 
@@ -115,6 +177,7 @@ def _set_number(module: nn.Module, name: str, position: int | None, value: int) 
 
 def describe(module: nn.Module) -> None:
     """Set the sizes that a layer of `torch.nn` shows, and partly runs by, from its tensors."""
+    _compute_hooked(module)
     if isinstance(module, _ConvNd):
         first, second = module.weight.shape[:2]
         turned = isinstance(module, _ConvTransposeNd)
@@ -134,9 +197,12 @@ def describe(module: nn.Module) -> None:
         module.embedding_dim = module.weight.shape[1]
     elif isinstance(module, nn.PReLU):
         module.num_parameters = module.weight.numel()
+    elif isinstance(module, nn.RNNCellBase):
+        module.hidden_size = module.weight_hh.shape[1]
+        module.input_size = module.weight_ih.shape[1]
     elif isinstance(module, nn.RNNBase):
-        module.hidden_size = module.weight_hh_l0.shape[1]
-        module.input_size = module.weight_ih_l0.shape[1]
+        module.hidden_size = module.weight_hh_l0.shape[1]  # type: ignore[index,assignment]
+        module.input_size = module.weight_ih_l0.shape[1]  # type: ignore[index,assignment]
         # The flat list holds the tensors themselves; a plain copy would keep the old ones.
         module._flat_weights = [getattr(module, name) for name in module._flat_weights_names]
         module.flatten_parameters()
@@ -193,15 +259,49 @@ def cut_optimizer(
 ) -> torch.optim.Optimizer:
     """Return an optimiser of the cut model, its state (moments, averages) cut along.
 
-    `shapes` are those before the cut: a state of that shape belongs to the weight's
-    elements, any other (a step count, a factored moment) does not.
+    `shapes` are those before the cut. What the optimiser holds of other modules (a loss
+    with weights of its own) it goes on holding.
     """
+    if not inplace:
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                memo.setdefault(id(weight), weight)
     done = optimizer if inplace else copy.deepcopy(optimizer, memo)
     for name, axes in kept.items():
-        old = stored[name]
-        new = old if inplace else memo[id(old)]
-        before = shapes[name]
-        for key, value in done.state.get(new, {}).items():
-            if isinstance(value, torch.Tensor) and value.shape == before:
-                done.state[new][key] = take(value, axes)
+        new = stored[name] if inplace else memo.get(id(stored[name]))
+        state = done.state.get(new, {}) if new is not None else {}
+        for key, value in state.items():
+            if isinstance(value, torch.Tensor):
+                state[key] = take(value, _shared_axes(value, shapes[name], axes))
     return done
+
+
+def check_optimizer(
+    optimizer: torch.optim.Optimizer, kept: Kept, stored: Mapping[str, torch.Tensor]
+) -> None:
+    """Refuse a state that cannot be cut along, before anything is changed."""
+    for name in kept:
+        for key, value in optimizer.state.get(stored[name], {}).items():
+            held = [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+            fits = isinstance(value, torch.Tensor) and _fits(value, stored[name].shape)
+            if held and not fits and any(one.numel() > 1 for one in held):
+                raise PrunusError(
+                    f"{key!r}, which {type(optimizer).__name__} keeps for {name!r}, is not of the "
+                    f"shape {tuple(stored[name].shape)} of that weight, so it cannot be cut along",
+                    fix="cut without optimizer=, and build a new one on pruned.model.parameters()",
+                )
+
+
+def _fits(state: torch.Tensor, shape: Sequence[int]) -> bool:
+    """Tell whether a state lies along a weight: an axis that was averaged away has length 1."""
+    return state.ndim == len(shape) and all(
+        own in (1, length) for own, length in zip(state.shape, shape, strict=True)
+    )
+
+
+def _shared_axes(
+    state: torch.Tensor, shape: Sequence[int], axes: Mapping[int, torch.Tensor]
+) -> dict[int, torch.Tensor]:
+    if not _fits(state, shape):
+        return {}  # a step count
+    return {axis: index for axis, index in axes.items() if state.shape[axis] == shape[axis]}

@@ -12,7 +12,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from prunus.core.graph.ir import Graph, Node, Tensor
 
-__all__ = ["Lowering", "Vocabulary", "lower", "operator_of"]
+__all__ = ["Lowering", "Vocabulary", "lower", "module_path", "operator_of"]
 
 Shape = tuple[int, ...]
 Vocabulary = Mapping[str, Callable[["Lowering", fx.Node], None]]
@@ -106,7 +106,7 @@ class Lowering:
                 tuple(outputs),
                 dict(params or {}),
                 attrs,
-                where=_module_path(self._current),
+                where=module_path(self._current),
                 source=operator_of(self._current),
             )
         )
@@ -201,7 +201,8 @@ def operator_of(node: fx.Node) -> str:
     return getattr(target, "__name__", str(target))
 
 
-def _module_path(node: fx.Node) -> str:
+def module_path(node: fx.Node) -> str:
+    """Return where the module that ran `node` sits, as the user would write it."""
     stack = node.meta.get("nn_module_stack") or {}
     path = next((value[0] for value in reversed(stack.values())), "")
     path = path.removeprefix("L['self']").removeprefix(".")

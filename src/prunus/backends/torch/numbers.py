@@ -6,15 +6,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
 from prunus.backends.torch.lower import operator_of
-from prunus.backends.torch.vocabulary import arguments
+from prunus.backends.torch.vocabulary import SPLITS, arguments
 from prunus.core.cut.cut import Resize
 
 __all__ = ["Rewritten", "resizes_by_operator", "rewritten"]
 
-Rewritten = tuple[tuple[Any, ...], dict[str, Any]]
+Rewritten = tuple[Any, tuple[Any, ...], dict[str, Any]]
+"""The operator to call, and its arguments."""
 
 
 def resizes_by_operator(resizes: Iterable[Resize]) -> dict[str, list[Resize]]:
@@ -26,8 +28,11 @@ def resizes_by_operator(resizes: Iterable[Resize]) -> dict[str, list[Resize]]:
 
 
 def rewritten(node: fx.Node, resizes: Sequence[Resize]) -> Rewritten | None:
-    """Return the arguments of `node` with the new numbers; None where it holds none."""
-    rewrite = _REWRITES.get(operator_of(node).rstrip("_"))
+    """Return the call of `node` with the new numbers; None where it holds none."""
+    name = operator_of(node).rstrip("_")
+    if resizes and name in SPLITS:
+        return _split(node, resizes)
+    rewrite = _REWRITES.get(name)
     if rewrite is None or not resizes:
         return None
     changes = rewrite(arguments(node), resizes)
@@ -42,10 +47,12 @@ def rewritten(node: fx.Node, resizes: Sequence[Resize]) -> Rewritten | None:
             args[place] = value
         else:
             kwargs[name] = value
-    return tuple(args), kwargs
+    return node.target, tuple(args), kwargs
 
 
-def _listed(name: str, attr: str) -> Callable[[Mapping[str, Any], Sequence[Resize]], dict[str, Any]]:
+def _listed(
+    name: str, attr: str
+) -> Callable[[Mapping[str, Any], Sequence[Resize]], dict[str, Any]]:
     """The argument `name` is the list that the neutral node calls `attr`."""
 
     def rewrite(given: Mapping[str, Any], resizes: Sequence[Resize]) -> dict[str, Any]:
@@ -61,11 +68,14 @@ def _listed(name: str, attr: str) -> Callable[[Mapping[str, Any], Sequence[Resiz
     return rewrite
 
 
-def _single(name: str, attr: str) -> Callable[[Mapping[str, Any], Sequence[Resize]], dict[str, Any]]:
+def _single(
+    name: str, attr: str
+) -> Callable[[Mapping[str, Any], Sequence[Resize]], dict[str, Any]]:
     """The argument `name` is the one number that the neutral node calls `attr`."""
 
     def rewrite(_: Mapping[str, Any], resizes: Sequence[Resize]) -> dict[str, Any]:
-        return {name: resize.new for resize in resizes if resize.attr == attr}
+        found = [resize.new for resize in resizes if resize.attr == attr]
+        return {name: found[-1]} if found else {}
 
     return rewrite
 
@@ -73,17 +83,29 @@ def _single(name: str, attr: str) -> Callable[[Mapping[str, Any], Sequence[Resiz
 def _slice(given: Mapping[str, Any], resizes: Sequence[Resize]) -> dict[str, Any]:
     new = {resize.attr: resize.new for resize in resizes}
     changes = {}
-    if "start" in new and given["start"] is not None:
-        changes["start"] = new["start"]
-    if "stop" in new and given["end"] is not None:
-        changes["end"] = new["stop"]
+    for attr, name in (("start", "start"), ("stop", "end")):
+        if attr in new and given[name] is not None:
+            from_end = attr in resizes[0].node.attrs["from_end"]
+            changes[name] = -new[attr] if from_end else new[attr]
     return changes
 
 
-def _split(_: Mapping[str, Any], resizes: Sequence[Resize]) -> dict[str, Any]:
-    """`split(x, width)`: the first part has the width; the last may be shorter."""
-    new = {resize.position: resize.new for resize in resizes if resize.attr == "sizes"}
-    return {"split_size": new[0]} if 0 in new else {}
+def _narrow(given: Mapping[str, Any], resizes: Sequence[Resize]) -> dict[str, Any]:
+    new = {resize.attr: resize.new for resize in resizes}
+    attrs = resizes[0].node.attrs
+    start = new.get("start", attrs["start"])
+    length = new.get("stop", attrs["stop"]) - start
+    return {"start": start if isinstance(given["start"], int) else given["start"], "length": length}
+
+
+def _split(node: fx.Node, resizes: Sequence[Resize]) -> Rewritten:
+    """A number of parts, or one width for all, may describe no cut: the new sizes always do."""
+    attrs = resizes[0].node.attrs
+    sizes = list(attrs["sizes"])
+    for resize in resizes:
+        if resize.attr == "sizes" and resize.position is not None:
+            sizes[resize.position] = resize.new
+    return torch.ops.aten.split_with_sizes.default, (node.args[0], sizes, attrs["axis"]), {}
 
 
 def _unflatten(given: Mapping[str, Any], resizes: Sequence[Resize]) -> dict[str, Any]:
@@ -105,9 +127,8 @@ _REWRITES: dict[str, Callable[[Mapping[str, Any], Sequence[Resize]], dict[str, A
          "new_empty"), _listed("size", "shape")
     ),
     "unflatten": _unflatten,
-    "split_with_sizes": _listed("split_sizes", "sizes"),
-    "split": _split,
     "slice": _slice,
+    "narrow": _narrow,
     "slice_scatter": _slice,
     "layer_norm": _listed("normalized_shape", "normalized_shape"),
     "rms_norm": _listed("normalized_shape", "normalized_shape"),

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from prunus.backends.torch.edit import cut_module, kept_indices, repair
-from prunus.backends.torch.trace import Example, TorchTrace, evaluating, trace
+from prunus.backends.torch.edit import Kept, cut_module, kept_indices, repair
+from prunus.backends.torch.trace import Example, TorchTrace, stored_tensors, trace
 from prunus.backends.torch.traced import traced_module
+from prunus.backends.torch.untouched import evaluating
 from prunus.backends.torch.verify import (
     Reference,
     compare,
@@ -69,6 +70,17 @@ def _numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     return tensor.cpu().numpy()
 
 
+@dataclass(frozen=True)
+class _Verdict:
+    """What a comparison with the blinded original says of one attempt."""
+
+    right: bool
+    error: float | None = None
+    unverified: str = ""
+    note: str = ""
+    """What is wrong."""
+
+
 def apply_cut(
     model: nn.Module,
     traced: TorchTrace,
@@ -81,64 +93,72 @@ def apply_cut(
     """Cut `model`: as the user's own module if that computes the right thing, else as a trace."""
     kept = kept_indices(cut)
     reference = reference_output(model, traced, cut, example) if verify else None
-    attempts: list[str] = []
+    notes: list[str] = []
+
+    def judged(small: nn.Module) -> _Verdict:
+        verdict = _judge(small, kept, reference, traced, example)
+        notes.append(verdict.note)
+        return verdict
+
     small, memo = cut_module(model, cut, kept, traced)
-    error = _judge(small, kept, reference, traced, example, attempts)
+    verdict = judged(small)
     changed: list[str] = []
-    if error is None and cut.resizes:
+    if not verdict.right and cut.resizes:
         changed = repair(small, cut.resizes)
-        if changed:
-            error = _judge(small, kept, reference, traced, example, attempts)
-    if error is not None:
-        return _outcome(small, memo, error, reference, "module", changed)
+        verdict = judged(small) if changed else verdict
+    if verdict.right:
+        return Fitted(small, memo, verdict.error, verdict.unverified, "module", tuple(changed))
     try:
         small = _as_trace(model, cut, example, rules, traced.prefix)
-        error = _judge(small, kept, reference, traced, example, attempts)
+        verdict = judged(small)
     except PrunusError:
         raise
     except Exception as failure:  # an exporter's or interpreter's own error, whatever its class
-        attempts.append(f"{type(failure).__name__}: {str(failure).splitlines()[0]}")
-    if error is None:
-        raise _failure(model, traced, cut, reference, attempts)
-    return _outcome(small, {}, error, reference, "traced", [])
+        notes.append(_told(failure))
+    if not verdict.right:
+        raise _failure(model, traced, cut, reference, notes)
+    memo = _by_name(traced, small)
+    return Fitted(small, memo, verdict.error, verdict.unverified, "traced", ())
 
 
-def _outcome(
-    model: nn.Module,
-    memo: dict[int, Any],
-    error: float,
-    reference: Reference | None,
-    how: str,
-    changed: list[str],
-) -> Fitted:
-    if reference is None:
-        return Fitted(model, memo, None, "verification was turned off", how, tuple(changed))
-    return Fitted(model, memo, error, "", how, tuple(changed))
+def _told(failure: Exception) -> str:
+    return f"{type(failure).__name__}: {(str(failure).splitlines() or [''])[0]}"
+
+
+def _by_name(traced: TorchTrace, small: nn.Module) -> dict[int, Any]:
+    """Return what a copy would have noted: old tensors' ids to the traced module's tensors."""
+    new, _ = stored_tensors(small, traced.prefix)
+    return {id(old): new[name] for name, old in traced.stored.items() if name in new}
 
 
 def _judge(
     small: nn.Module,
-    kept: Any,
+    kept: Kept,
     reference: Reference | None,
     traced: TorchTrace,
     example: Example,
-    attempts: list[str],
-) -> float | None:
-    """Return the error of a right model; None, with a note, for one that is wrong or cannot run."""
+) -> _Verdict:
+    """Run the cut model, and compare it with the blinded original where there is one."""
     try:
         if reference is None:
             with torch.no_grad(), evaluating(small):
                 example.call(small)
-            return 0.0
+            return _Verdict(True, unverified="verification was turned off")
         error = compare(small, kept, reference, traced)
     except Exception as failure:  # the user's own forward may raise anything
-        first = (str(failure).splitlines() or [""])[0]
-        attempts.append(f"{type(failure).__name__}: {first}")
-        return None
+        return _Verdict(False, note=_told(failure))
     if error <= TOLERANCE:
-        return error
-    attempts.append(f"its output is off by {error:.1g}, relative to the largest value")
-    return None
+        silent = reference.silent
+        return _Verdict(True, None if silent else error, silent)
+    if reference.is_random():
+        return _Verdict(True, unverified=RANDOM)
+    return _Verdict(False, note=f"its output is off by {error:.1g}, relative to the largest value")
+
+
+RANDOM = (
+    "two runs of the original on one input differ, for it draws random numbers in evaluation mode "
+    "that prunus cannot hold still"
+)
 
 
 def _as_trace(
@@ -161,18 +181,18 @@ def _same_sets(cut: Cut, channels: Channels) -> np.ndarray[Any, np.dtype[np.bool
 
 
 def _failure(
-    model: nn.Module, traced: TorchTrace, cut: Cut, reference: Reference | None, attempts: list[str]
+    model: nn.Module, traced: TorchTrace, cut: Cut, reference: Reference | None, notes: list[str]
 ) -> VerificationError:
     """Name the group that is wrong, by cutting each by itself, and the operator where it shows."""
-    notes = "; then, as a traced module, ".join(dict.fromkeys(attempts))
+    told = "; then ".join(note for note in dict.fromkeys(notes) if note)
     if reference is None:
         return VerificationError(
-            f"the cut model does not run: {notes}", fix="cut with verify=True to learn which group"
+            f"the cut model does not run: {told}", fix="cut with verify=True to learn which group"
         )
     group, operator = _culprit(model, traced, cut, reference)
     return VerificationError(
         f"group {group!r} cannot be cut, for at {operator} the cut model stops computing what "
-        f"the original does without those channels ({notes})",
+        f"the original does without those channels ({told})",
         fix=f"leave that group out with a ratio of 0: {{{group!r}: 0.0, ...}}; and please report "
         "the model, for either a rule is wrong or `forward` depends on its own sizes",
     )
@@ -181,11 +201,17 @@ def _failure(
 def _culprit(
     model: nn.Module, traced: TorchTrace, cut: Cut, reference: Reference
 ) -> tuple[str, str]:
+    suspect = ""
     for name, gone in cut.parts.items():
         part = cut_of(cut.channels, gone)
         alone = reference_output(model, traced, part, reference.example, reference)
         small, _ = cut_module(model, part, kept_indices(part), traced)
-        attempts: list[str] = []
-        if _judge(small, kept_indices(part), alone, traced, reference.example, attempts) is None:
-            return name, first_difference(traced, part, reference) or "a number in `forward`"
+        if not _judge(small, kept_indices(part), alone, traced, reference.example).right:
+            # A number in `forward` can be rewritten; an operator that differs cannot.
+            operator = first_difference(traced, part, reference)
+            if operator:
+                return name, operator
+            suspect = suspect or name
+    if suspect:
+        return suspect, "a number in `forward`"
     return "(only several together)", first_difference(traced, cut, reference) or "an operator"

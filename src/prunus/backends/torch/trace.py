@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,13 +13,15 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.export import Dim, ExportedProgram, export
+from torch.nn.parameter import is_lazy
 
 from prunus.backends.torch.lower import lower, operator_of
+from prunus.backends.torch.untouched import evaluating
 from prunus.backends.torch.vocabulary import VOCABULARY
 from prunus.core.errors import TraceError
 from prunus.core.graph.ir import Graph
 
-__all__ = ["Example", "TorchTrace", "TracedModel", "as_example", "evaluating", "stored_tensors", "trace"]
+__all__ = ["Example", "TorchTrace", "TracedModel", "as_example", "quiet", "stored_tensors", "trace"]
 
 
 @dataclass(frozen=True)
@@ -95,29 +99,14 @@ def stored_tensors(
     return stored, aliases
 
 
-@contextlib.contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Put every module into evaluation mode, leave random state and modes as they were."""
-    modes = [(module, module.training) for module in model.modules()]
-    devices = {p.device for p in model.parameters() if p.device.type == "cuda"}
-    with torch.random.fork_rng(devices=sorted(d.index or 0 for d in devices)):
-        try:
-            for module, _ in modes:
-                # Not `eval()`: some models override it to fuse their branches for good.
-                module.training = False
-            yield
-        finally:
-            for module, training in modes:
-                module.training = training
-
-
 def trace(
     model: nn.Module, example: Example, *, prefix: str = "", any_batch: bool = False
 ) -> TorchTrace:
     """Trace `model` on `example`; with `any_batch`, for every batch size."""
+    _check_built(model)
     _check_devices(model, example)
     stored, aliases = stored_tensors(model, prefix)
-    with evaluating(model), torch.no_grad(), _quiet():
+    with evaluating(model), torch.no_grad(), quiet():
         program = _export(model, example, any_batch=any_batch)
         if _writes_into_views(program):
             # Functional form: a write into a slice becomes a value that a rule can speak of.
@@ -132,24 +121,28 @@ def trace(
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
+def quiet() -> Iterator[None]:
+    """Keep to ourselves what export says: where it fails, it prints the whole graph so far."""
+    level = logging.root.manager.disable
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        yield
+        logging.disable(max(level, logging.WARNING))
+        try:
+            yield
+        finally:
+            logging.disable(level)
 
 
 def _export(model: nn.Module, example: Example, *, any_batch: bool) -> ExportedProgram:
     shapes = None
     if any_batch:
-        example = Example(_doubled(example.args), _doubled(example.kwargs))
+        example = _doubled(example)
         shapes = (_free_batch(example.args), _free_batch(example.kwargs))
     try:
         if shapes is None:
             return export(model, example.args, example.kwargs, strict=False)
         dynamic = {**_by_position(model, shapes[0]), **shapes[1]}
-        return export(
-            model, example.args, example.kwargs, strict=False, dynamic_shapes=dynamic
-        )
+        return export(model, example.args, example.kwargs, strict=False, dynamic_shapes=dynamic)
     except Exception as error:
         _explain(model, example, error)
         raise
@@ -171,9 +164,16 @@ def _by_position(model: nn.Module, shapes: Any) -> dict[str, Any]:
     return found
 
 
-def _doubled(value: Any) -> Any:
-    """Return the example with its batch twice over: export takes a length of 1 for a constant."""
-    return _map(value, lambda tensor: torch.cat([tensor, tensor]) if tensor.ndim else tensor)
+def _doubled(example: Example) -> Example:
+    """Return the example with its batch twice over, if that is 1: export takes 1 for a constant."""
+    tensors = [one for one in _tensors((example.args, example.kwargs)) if one.ndim]
+    if not tensors or len(tensors[0]) != 1:
+        return example
+
+    def twice(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.cat([tensor, tensor]) if tensor.ndim and len(tensor) == 1 else tensor
+
+    return Example(_map(example.args, twice), _map(example.kwargs, twice))
 
 
 def _free_batch(value: Any) -> Any:
@@ -192,6 +192,15 @@ def _map(value: Any, function: Any) -> Any:
     return None if function.__name__ == "never" else value
 
 
+def _check_built(model: nn.Module) -> None:
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if is_lazy(tensor):
+            raise TraceError(
+                f"{name!r} has no shape yet, for its lazy layer has not run",
+                fix="run the model once on the example: model(example)",
+            )
+
+
 def _check_devices(model: nn.Module, example: Example) -> None:
     homes = {tensor.device.type for tensor in model.parameters()}
     guests = {tensor.device.type for tensor in _tensors((example.args, example.kwargs))}
@@ -208,7 +217,7 @@ def _words(devices: set[str]) -> str:
 
 def _tensors(value: Any) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
-    _map(value, lambda tensor: found.append(tensor))
+    _map(value, found.append)
     return found
 
 
@@ -288,7 +297,22 @@ def _tidy(program: ExportedProgram) -> None:
             _lay_open(program, node)
         elif node.op == "call_function" and "_assert" in str(node.target) and not node.users:
             graph.erase_node(node)
+        elif node.op == "call_function" and node.target is torch.ops.aten.copy.default:
+            _make_differentiable(graph, node)
     program.graph_module.recompile()
+
+
+def _make_differentiable(graph: fx.Graph, node: fx.Node) -> None:
+    """Write `copy`, which functional form leaves behind and nobody can train, as what it does."""
+    target, source = node.args[:2]
+    dtype = node.meta["val"].dtype
+    with graph.inserting_before(node):
+        cast = graph.call_function(torch.ops.aten.to.dtype, (source, dtype))
+        cast.meta = {**node.meta, "val": source.meta["val"].to(dtype)}  # type: ignore[union-attr]
+        wide = graph.call_function(torch.ops.aten.expand_as.default, (cast, target))
+        wide.meta = dict(node.meta)
+    node.replace_all_uses_with(wide)
+    graph.erase_node(node)
 
 
 def _lay_open(program: ExportedProgram, region: fx.Node) -> None:

@@ -7,16 +7,15 @@ under the user's own parameter names. Dropout and batch norm follow `train()` an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import fx, nn
 
-from prunus.backends.torch.edit import Kept, take
-from prunus.backends.torch.lower import operator_of
+from prunus.backends.torch.edit import Kept, smaller
+from prunus.backends.torch.lower import module_path, operator_of
 from prunus.backends.torch.numbers import resizes_by_operator, rewritten
-from prunus.backends.torch.trace import TorchTrace
+from prunus.backends.torch.trace import TorchTrace, quiet
 from prunus.backends.torch.vocabulary import arguments
 from prunus.core.cut.cut import Resize
 
@@ -31,8 +30,15 @@ class BatchNorm(nn.Module):
         self.several = several
         """The operator it stands for returns statistics too, which nobody reads."""
 
-    def forward(  # noqa: D102
-        self, x: torch.Tensor, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
+    def forward(
+        self,
+        x: torch.Tensor,
+        weight: Any,
+        bias: Any,
+        mean: Any,
+        var: Any,
+        momentum: float,
+        eps: float,
     ) -> Any:
         y = nn.functional.batch_norm(x, mean, var, weight, bias, self.training, momentum, eps)
         return (y,) if self.several else y
@@ -45,9 +51,25 @@ class Dropout(nn.Module):
         super().__init__()
         self.function, self.p = function, p
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        dropped: torch.Tensor = getattr(nn.functional, self.function)(x, self.p, self.training)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        dropped: torch.Tensor = getattr(torch, self.function)(x, self.p, self.training)
         return dropped
+
+
+class TracedModule(fx.GraphModule):
+    """An exported graph as a plain module: it trains, can be copied and pickled."""
+
+    def __init__(self, exported: fx.GraphModule) -> None:
+        super().__init__(nn.Module(), fx.Graph())
+        # What export hangs on its module (functions that forbid `train`, guards) stays behind.
+        for table in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            setattr(self, table, getattr(exported, table))
+        self.graph = exported.graph
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> fx.GraphModule:
+        """Copy without the warning that PyTorch has for its own description of arguments."""
+        with quiet():
+            return super().__deepcopy__(memo)
 
 
 def traced_module(
@@ -55,7 +77,8 @@ def traced_module(
 ) -> nn.Module:
     """Return the traced module of `model`, cut."""
     # Export keeps a guard on every input's shape; a cut changes none of them.
-    module = traced.program.module(check_guards=False)
+    with quiet():
+        module = traced.program.module(check_guards=False)
     assert isinstance(module, fx.GraphModule)  # noqa: S101  (what `module` returns)
     _fill(module, traced, kept)
     by_operator = resizes_by_operator(resizes)
@@ -64,15 +87,15 @@ def traced_module(
             continue
         new = rewritten(node, by_operator.get(node.name, []))
         if new is not None:
-            node.args, node.kwargs = new
+            node.target, node.args, node.kwargs = new
     _follow_training(module)
     module.graph.lint()
-    module.recompile()
-    # `train` and `eval` raise on an exported module; this one is a plain module again.
-    for name in ("train", "eval"):
-        module.__dict__.pop(name, None)
-    module.train(model.training)
-    return module
+    done = TracedModule(module)
+    modes = {path: part.training for path, part in model.named_modules(remove_duplicate=False)}
+    for path, part in done.named_modules():
+        owner = path.rpartition(".")[0] if isinstance(part, BatchNorm | Dropout) else path
+        part.training = modes.get(owner, model.training)
+    return done
 
 
 def _fill(module: fx.GraphModule, traced: TorchTrace, kept: Kept) -> None:
@@ -86,16 +109,12 @@ def _fill(module: fx.GraphModule, traced: TorchTrace, kept: Kept) -> None:
                 if canonical is None or table[name] is None:
                     continue
                 if canonical not in made:
-                    made[canonical] = _small(traced.stored[canonical], kept.get(canonical, {}))
-                table[name] = made[canonical]  # type: ignore[assignment]
-
-
-def _small(old: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> torch.Tensor:
-    data = take(old.detach(), kept).clone()
-    return nn.Parameter(data, old.requires_grad) if isinstance(old, nn.Parameter) else data
+                    made[canonical] = smaller(traced.stored[canonical], kept.get(canonical, {}))
+                table[name] = made[canonical]
 
 
 _BATCH_NORMS = {"batch_norm", "_native_batch_norm_legit_no_training"}
+_DROPOUTS = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 
 
 def _follow_training(module: fx.GraphModule) -> None:
@@ -109,14 +128,16 @@ def _follow_training(module: fx.GraphModule) -> None:
             keys = ("input", "weight", "bias", "running_mean", "running_var", "momentum", "eps")
             layer = BatchNorm(several=name != "batch_norm")
             _replace(module, node, layer, tuple(given[key] for key in keys))
-        elif name in ("dropout", "feature_dropout", "alpha_dropout"):
+        elif name in _DROPOUTS:
             given = arguments(node)
-            function = "dropout1d" if name == "feature_dropout" else name
-            _replace(module, node, Dropout(function, given["p"]), (given["input"],))
+            _replace(module, node, Dropout(name, given["p"]), (given["input"],))
 
 
-def _replace(module: fx.GraphModule, node: fx.Node, layer: nn.Module, args: tuple[Any, ...]) -> None:
-    name = f"{node.name}_layer"
+def _replace(
+    module: fx.GraphModule, node: fx.Node, layer: nn.Module, args: tuple[Any, ...]
+) -> None:
+    # Below the module that called it, so that the user's `model.backbone.eval()` reaches it.
+    name = f"{module_path(node)}.{node.name}_layer".removeprefix(".")
     module.add_submodule(name, layer)
     with module.graph.inserting_before(node):
         call = module.graph.call_module(name, args)

@@ -12,43 +12,54 @@ otherwise hide whatever is wrong in it.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx, nn
 from torch.export.graph_signature import InputKind
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
-from prunus.backends.torch.edit import Kept, take
-from prunus.backends.torch.numbers import resizes_by_operator, rewritten
-from prunus.backends.torch.trace import Example, TorchTrace, evaluating, stored_tensors
+from prunus.backends.torch.edit import Kept, copied, take
+from prunus.backends.torch.numbers import Rewritten, resizes_by_operator, rewritten
+from prunus.backends.torch.trace import Example, TorchTrace, stored_tensors
+from prunus.backends.torch.untouched import evaluating
 from prunus.core.cut.cut import Cut
 from prunus.core.graph.ir import Dim
 
 __all__ = ["Reference", "compare", "first_difference", "in_double", "reference_output"]
 
+_NOISE = frozenset(
+    """rand rand_like randn randn_like bernoulli bernoulli_ uniform uniform_ normal normal_
+    normal_functional exponential exponential_""".split()
+)
 _NARROW = {torch.float16, torch.bfloat16, torch.float32}
 
 
 class in_double(TorchDispatchMode):  # noqa: N801  (used as a context manager, like no_grad)
     """Runs everything in double precision, also where code asks for a narrower type."""
 
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Widen every floating tensor and every requested type."""
-        writes = function._schema.is_mutable
+        name, writes = function._schema.name, function._schema.is_mutable
         args, kwargs = tree_map(self._requested, (args, kwargs or {}))
         if not writes:
             args, kwargs = tree_map(self._wide, (args, kwargs))
         else:
             first, *rest = args
             args = (first, *tree_map(self._wide, rest))
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        # Noise of another shape is other noise: where channels went, no two runs would agree.
+        return result.fill_(0.5) if name.removeprefix("aten::") in _NOISE else result
 
     @staticmethod
     def _requested(value: Any) -> Any:
@@ -69,6 +80,14 @@ class Reference:
     weights: Mapping[str, torch.Tensor]
     """Stirred, in double precision, whole; by canonical name."""
     outputs: Any
+    silent: str
+    """Why the outputs tell nothing, where they do not."""
+    run: Callable[[int], Any]
+    """Run the blinded original with a seed for what it draws."""
+
+    def is_random(self) -> bool:
+        """Tell whether two runs with two seeds differ."""
+        return _distance(self.run(1), self.run(2)) > 0
 
 
 def reference_output(
@@ -77,22 +96,61 @@ def reference_output(
     """Run the blinded original; with the inputs and weights of `like`, where that is given."""
     generator = torch.Generator().manual_seed(20_251)
     fresh = like.example if like else _fresh(example, generator)
-    weights = (
-        like.weights
-        if like
-        else {name: _stirred(value, generator) for name, value in traced.stored.items()}
-    )
+    if like:
+        return _blinded_run(model, traced, cut, fresh, like.weights)
+    weights = {name: _stirred(value, generator) for name, value in traced.stored.items()}
+    found = _blinded_run(model, traced, cut, fresh, weights)
+    if _not_finite(found.outputs):
+        # The model may take no other numbers than its own: a logarithm of a weight, a root.
+        wide = Example(*tree_map(_widened, (example.args, example.kwargs)))
+        own = {name: _widened(value) for name, value in traced.stored.items()}
+        plain = _blinded_run(model, traced, cut, wide, own)
+        if _not_finite(plain.outputs) < _not_finite(found.outputs):
+            return plain
+    return found
+
+
+def _blinded_run(
+    model: nn.Module,
+    traced: TorchTrace,
+    cut: Cut,
+    example: Example,
+    weights: Mapping[str, torch.Tensor],
+) -> Reference:
     blind = _blinded(weights, cut)
     if cut.mixes:
-        with torch.no_grad(), in_double():
-            outputs = _Mixing(traced, cut, blind).run_example(fresh)
+        with evaluating(model), torch.no_grad(), in_double():
+            outputs = _Mixing(traced, cut, blind).run_example(example)
     else:
-        outputs = _run(model, traced, blind, fresh)
-    return Reference(fresh, weights, outputs)
+        outputs = _run(model, traced, blind, example)
+
+    def run(seed: int) -> Any:
+        return _run(model, traced, blind, example, seed)
+
+    return Reference(example, weights, outputs, _silent(outputs), run)
+
+
+def _silent(outputs: Any) -> str:
+    tensors = _tensors(outputs)
+    if not tensors:
+        return "the model returns no tensor that could be compared"
+    if not any(tensor.numel() for tensor in tensors):
+        return "the model's output is empty on this example"
+    if _not_finite(outputs) == sum(tensor.numel() for tensor in tensors):
+        return "the model's output is nan or infinite everywhere"
+    return ""
+
+
+def _not_finite(outputs: Any) -> int:
+    return sum(int((~tensor.isfinite()).sum()) for tensor in _tensors(outputs))
+
+
+def _tensors(outputs: Any) -> list[torch.Tensor]:
+    return [one for one in tree_leaves(outputs) if isinstance(one, torch.Tensor)]
 
 
 def compare(model: nn.Module, kept: Kept, reference: Reference, traced: TorchTrace) -> float:
-    """Return the largest difference of the cut model to the reference, relative to the largest value."""
+    """Return the largest difference to the reference, relative to its largest value."""
     small = {
         name: take(value, kept[name]) if name in kept else value
         for name, value in reference.weights.items()
@@ -106,6 +164,7 @@ def _run(
     traced: TorchTrace,
     weights: Mapping[str, torch.Tensor],
     example: Example,
+    seed: int | None = None,
 ) -> Any:
     """Run a copy of `model` on other weights."""
     stored, _ = stored_tensors(model, traced.prefix)
@@ -114,12 +173,22 @@ def _run(
         value = weights[traced.aliases[name]]
         is_parameter = isinstance(tensor, nn.Parameter)
         memo[id(tensor)] = nn.Parameter(value, False) if is_parameter else value.clone()
-    double = copy.deepcopy(model, memo)
+    double = copied(model, memo)
     for module in double.modules():
         if isinstance(module, nn.RNNBase):
             module._flat_weights = [getattr(module, name) for name in module._flat_weights_names]
     with evaluating(double), torch.no_grad(), in_double():
+        if seed is not None:
+            random.seed(seed)
+            np.random.seed(seed)
+            torch.manual_seed(seed)
         return example.call(double)
+
+
+def _widened(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().double() if value.is_floating_point() else value.detach().clone()
 
 
 def _stirred(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -159,18 +228,24 @@ def _blinded(weights: Mapping[str, torch.Tensor], cut: Cut) -> dict[str, torch.T
 
 
 def _distance(expected: Any, actual: Any) -> float:
-    left = [one for one in tree_flatten(expected)[0] if isinstance(one, torch.Tensor)]
-    right = [one for one in tree_flatten(actual)[0] if isinstance(one, torch.Tensor)]
-    if len(left) != len(right):
+    left, right = _tensors(expected), _tensors(actual)
+    if [one.shape for one in left] != [one.shape for one in right]:
         return float("inf")
-    worst = 0.0
-    for a, b in zip(left, right, strict=True):
-        if a.shape != b.shape:
-            return float("inf")
-        if a.numel():
-            scale = float(a.abs().max()) or 1.0
-            worst = max(worst, float((a.double() - b.double()).abs().max()) / scale)
-    return worst
+    return max((_off(a, b) for a, b in zip(left, right, strict=True)), default=0.0)
+
+
+def _off(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Return the largest difference relative to the largest value, both among finite numbers."""
+    if a.is_complex() or b.is_complex():
+        a, b = torch.view_as_real(a + 0j), torch.view_as_real(b + 0j)
+    a, b = a.double(), b.double()
+    finite = a.isfinite() & b.isfinite()
+    if not (finite | (a == b) | (a.isnan() & b.isnan())).all():
+        return float("inf")
+    a, b = a[finite], b[finite]
+    if not a.numel():
+        return 0.0
+    return float((a - b).abs().max()) / (float(a.abs().max()) or 1.0)
 
 
 class _Mixing(fx.Interpreter):
@@ -200,29 +275,33 @@ class _Mixing(fx.Interpreter):
                 self.tensor_names[node.name] = name
                 values.append(self.blind[name])
             else:
-                values.append(self.traced.program.constants[spec.target])  # type: ignore[index]
+                values.append(self.traced.program.constants[spec.target])
         outputs = self.run(*values)
         count = len(self.traced.program.graph_signature.user_outputs)
-        outputs = outputs[-count:] if isinstance(outputs, tuple | list) else outputs
-        return outputs
+        return outputs[-count:] if isinstance(outputs, tuple | list) else outputs
 
     def run_node(self, n: fx.Node) -> Any:
         """Run one node; a mixing one on what stays, its result laid back into zeros."""
         if n.name not in self.mixing:
             return super().run_node(n)
-        args, kwargs = rewritten(n, self.resizes.get(n.name, [])) or (n.args, n.kwargs)
+        target, args, kwargs = self._call(n)
 
         def load(argument: fx.Node) -> Any:
             value = self.env[argument]
             return self._only_kept(argument, value) if isinstance(value, torch.Tensor) else value
 
-        result = n.target(*fx.map_arg(args, load), **fx.map_arg(kwargs, load))  # type: ignore[operator]
+        result = target(*fx.map_arg(args, load), **fx.map_arg(kwargs, load))
         if isinstance(result, torch.Tensor):
             return self._laid_back(n.name, result)
         return type(result)(
             self._laid_back(f"{n.name}.{k}", one) if isinstance(one, torch.Tensor) else one
             for k, one in enumerate(result)
         )
+
+    def _call(self, node: fx.Node) -> Rewritten:
+        """Return what the cut graph calls in this place."""
+        new = rewritten(node, self.resizes.get(node.name, []))
+        return new or (node.target, node.args, dict(node.kwargs))
 
     def _only_kept(self, node: fx.Node, value: torch.Tensor) -> torch.Tensor:
         """Return the part of a value that stays."""
@@ -253,6 +332,10 @@ class _Mixing(fx.Interpreter):
 class _Difference(Exception):  # noqa: N818  (it carries an answer, and is no error)
     """Ends a run in lockstep at the node where the two sides part."""
 
+    def __init__(self, node: fx.Node) -> None:
+        super().__init__(node.name)
+        self.node = node  # `args` is what the interpreter writes its own message into
+
 
 class _Lockstep(_Mixing):
     """Runs the blinded original and the cut graph side by side, up to the first difference."""
@@ -271,10 +354,10 @@ class _Lockstep(_Mixing):
             value = self._only_kept(n, whole) if isinstance(whole, torch.Tensor) else whole
             self.small[n] = value
             return whole
-        args, kwargs = rewritten(n, self.resizes.get(n.name, [])) or (n.args, n.kwargs)
+        target, args, kwargs = self._call(n)
         args, kwargs = fx.map_arg((args, kwargs), lambda one: self.small[one])
         try:
-            self.small[n] = n.target(*args, **kwargs)  # type: ignore[operator]
+            self.small[n] = target(*args, **kwargs)
         except Exception as error:  # any operator's own complaint about shapes
             raise _Difference(n) from error
         if isinstance(whole, torch.Tensor) and whole.is_floating_point():
@@ -287,11 +370,11 @@ class _Lockstep(_Mixing):
 def first_difference(traced: TorchTrace, cut: Cut, reference: Reference) -> str:
     """Return the first operator after which the cut graph parts from the blinded original."""
     blind = _blinded(reference.weights, cut)
-    with torch.no_grad(), in_double():
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), in_double():
         try:
             _Lockstep(traced, cut, blind).run_example(reference.example)
         except _Difference as found:
-            name = found.args[0].name
+            name = found.node.name
             nodes = cut.channels.graph.nodes
             return next((str(node) for node in nodes if node.name.split("/")[0] == name), name)
     return ""

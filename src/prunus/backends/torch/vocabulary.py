@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from prunus.backends.torch.lower import Lowering
+from prunus.backends.torch.lower import Lowering, operator_of
 
-__all__ = ["VOCABULARY"]
+__all__ = ["SPLITS", "VOCABULARY"]
 
 Entry = Callable[[Lowering, fx.Node], None]
 VOCABULARY: dict[str, Entry] = {}
@@ -87,7 +87,9 @@ def _fill(low: Lowering, node: fx.Node) -> None:
 @entry("prelu")
 def _prelu(low: Lowering, node: fx.Node) -> None:
     args = arguments(node)
-    low.emit("prelu", [low.tensor(args["self"])], [low.output(node)], roles(low, weight=args["weight"]))
+    low.emit(
+        "prelu", [low.tensor(args["self"])], [low.output(node)], roles(low, weight=args["weight"])
+    )
 
 
 @entry("_prelu_kernel")
@@ -157,7 +159,7 @@ def _linear(low: Lowering, node: fx.Node) -> None:
     low.emit("linear", [low.tensor(args["input"])], [low.output(node)], params)
 
 
-@entry("matmul", "mm", "bmm", "mv", "dot")
+@entry("matmul", "mm", "bmm", "mv", "dot", "vdot")
 def _matmul(low: Lowering, node: fx.Node) -> None:
     a, b = low.tensors_of(node.args)
     _product(low, a, b, low.output(node))
@@ -195,11 +197,15 @@ def _explicit(equation: str, ranks: list[int]) -> str:
     terms, arrow, target = equation.partition("->")
     parts = terms.split(",")
     spare = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in equation]
-    widest = max((rank - len(part.replace("...", ""))) for part, rank in zip(parts, ranks, strict=True))
+    widest = max(
+        (rank - len(part.replace("...", ""))) for part, rank in zip(parts, ranks, strict=True)
+    )
     dots = "".join(spare[:widest]) if "..." in equation else ""
     if not arrow:
         letters = terms.replace("...", "").replace(",", "")
-        target = "..." * bool(dots) + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+        target = "..." * bool(dots) + "".join(
+            sorted(c for c in set(letters) if letters.count(c) == 1)
+        )
     done = []
     for part, rank in zip(parts, ranks, strict=True):
         width = rank - len(part.replace("...", ""))
@@ -210,7 +216,12 @@ def _explicit(equation: str, ranks: list[int]) -> str:
 @entry("embedding")
 def _embedding(low: Lowering, node: fx.Node) -> None:
     args = arguments(node)
-    low.emit("embedding", [low.tensor(args["indices"])], [low.output(node)], roles(low, weight=args["weight"]))
+    low.emit(
+        "embedding",
+        [low.tensor(args["indices"])],
+        [low.output(node)],
+        roles(low, weight=args["weight"]),
+    )
 
 
 @entry("scaled_dot_product_attention")
@@ -240,7 +251,8 @@ def _batch_norm(low: Lowering, node: fx.Node) -> None:
     training = bool(args.get("training")) or "mean" not in params
     single = isinstance(node.meta["val"], torch.Tensor)
     made = [low.output(node)] if single else low.outputs(node)[:1]
-    low.emit("batch_norm", [low.tensor(args["input"])], made, params, from_input=training)
+    x = low.tensor(args["input"])
+    low.emit("batch_norm", [x], made, params, from_input=training, channels=low.shape(x)[1])
 
 
 @entry("instance_norm")
@@ -254,7 +266,14 @@ def _instance_norm(low: Lowering, node: fx.Node) -> None:
         var=args["running_var"],
     )
     x = low.tensor(args["input"])
-    low.emit("instance_norm", [x], [low.output(node)], params, from_input=bool(args["use_input_stats"]))
+    low.emit(
+        "instance_norm",
+        [x],
+        [low.output(node)],
+        params,
+        from_input=bool(args["use_input_stats"]),
+        channels=low.shape(x)[1],
+    )
 
 
 @entry("layer_norm", "rms_norm", "native_layer_norm", "_fused_rms_norm")
@@ -318,7 +337,11 @@ def _reduce(low: Lowering, node: fx.Node) -> None:
     axes = [axis % max(1, rank) for axis in (axes if isinstance(axes, list) else [axes])]
     single = isinstance(node.meta["val"], torch.Tensor)
     made = [low.output(node)] if single else low.outputs(node)
-    by_number = "arg" in name or (not single and "mean" not in name)
+    # max(dim=..) returns values and their places; the places matter only where they are read.
+    places = not single and "mean" not in name and "minmax" not in name
+    by_number = "arg" in name or (
+        places and any(user.args[1] == 1 and user.users for user in node.users)
+    )
     low.emit("reduce", [x], made, axes=axes, keepdim=bool(args.get("keepdim")), by_number=by_number)
 
 
@@ -424,11 +447,16 @@ def _stack(low: Lowering, node: fx.Node) -> None:
     low.emit("concat", names, [y], axis=axis)
 
 
-@entry("split", "split_with_sizes", "chunk", "tensor_split", "hsplit", "vsplit", "unsafe_chunk",
-       "unsafe_split")  # fmt: skip
+SPLITS = """split split_with_sizes chunk tensor_split hsplit vsplit dsplit unsafe_chunk unsafe_split
+    unsafe_split_with_sizes""".split()
+
+
+@entry(*SPLITS)
 def _split(low: Lowering, node: fx.Node) -> None:
     x = low.tensor(node.args[0])
-    axis = low.number(arguments(node).get("dim", 0)) % len(low.shape(x))
+    rank = len(low.shape(x))
+    fixed = {"vsplit": 0, "hsplit": min(1, rank - 1), "dsplit": 2}.get(operator_of(node), 0)
+    axis = low.number(arguments(node).get("dim", fixed)) % rank
     made = low.outputs(node)
     sizes = [low.shape(name)[axis] for name in made]
     low.emit("split", [x], made, axis=axis, sizes=sizes)
@@ -452,20 +480,24 @@ def _select(low: Lowering, node: fx.Node) -> None:
     low.emit("select", [x], [low.output(node)], axis=axis, index=index)
 
 
-def _bounds(args: dict[str, Any], length: int, low: Lowering) -> tuple[int, int, int]:
-    start, stop = low.number(args["start"]), low.number(args["end"])
-    return slice(start, stop).indices(length)[:2] + (low.number(args["step"]) or 1,)
+def _bounds(args: dict[str, Any], length: int, low: Lowering) -> dict[str, Any]:
+    given = {"start": low.number(args["start"]), "stop": low.number(args["end"])}
+    start, stop, _ = slice(given["start"], given["stop"]).indices(length)
+    from_end = [key for key, number in given.items() if isinstance(number, int) and number < 0]
+    return {"start": start, "stop": stop, "from_end": from_end}
 
 
 @entry("slice", "slice_copy", "narrow")
 def _slice(low: Lowering, node: fx.Node) -> None:
     args = arguments(node)
-    if "length" in args:  # narrow(start, length)
-        args |= {"end": low.number(args["start"]) + low.number(args["length"]), "step": 1}
     x = low.tensor(args["self"])
     axis = low.number(args["dim"] or 0) % len(low.shape(x))
-    start, stop, step = _bounds(args, low.shape(x)[axis], low)
-    low.emit("slice", [x], [low.output(node)], axis=axis, start=start, stop=stop, step=step)
+    if "length" in args:  # narrow(start, length)
+        start = low.number(args["start"]) % low.shape(x)[axis]
+        args |= {"start": start, "end": start + low.number(args["length"]), "step": 1}
+    step = low.number(args["step"]) or 1
+    bounds = _bounds(args, low.shape(x)[axis], low)
+    low.emit("slice", [x], [low.output(node)], axis=axis, step=step, **bounds)
 
 
 @entry("slice_scatter")
@@ -473,9 +505,10 @@ def _slice_scatter(low: Lowering, node: fx.Node) -> None:
     args = arguments(node)
     x, part = low.tensor(args["self"]), low.tensor(args["src"])
     axis = low.number(args["dim"] or 0) % len(low.shape(x))
-    start, stop, step = _bounds(args, low.shape(x)[axis], low)
+    step = low.number(args["step"]) or 1
     if step == 1:
-        low.emit("write", [x, part], [low.output(node)], axis=axis, start=start, stop=stop)
+        bounds = _bounds(args, low.shape(x)[axis], low)
+        low.emit("write", [x, part], [low.output(node)], axis=axis, **bounds)
     else:
         because = f"writes every {step}th entry"
         low.emit("frozen", [x, part], [low.output(node)], because=because)
@@ -689,3 +722,27 @@ def _recurrent(low: Lowering, node: fx.Node) -> None:
         layers=args["num_layers"],
         bidirectional=bool(args["bidirectional"]),
     )
+
+
+@entry("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def _cell(low: Lowering, node: fx.Node) -> None:
+    """One step: two linear layers into the gates, which work on the hidden units one by one."""
+    args = arguments(node)
+    x, *states = low.tensors_of([args["input"], args["hx"]])
+    hidden = low.shape(states[0])[-1]
+    gates = low.shape(low.tensor(args["w_ih"]))[0] // hidden
+    single = isinstance(node.meta["val"], torch.Tensor)
+    made = [low.output(node)] if single else low.outputs(node)
+    units = list(states)
+    for source, kind in ((x, "ih"), (states[0], "hh")):
+        wide = low.between((*low.shape(source)[:-1], gates * hidden))
+        params = roles(low, weight=args[f"w_{kind}"], bias=args[f"b_{kind}"])
+        low.emit("linear", [source], [wide], params)
+        parts = []
+        for k in range(gates):
+            parts.append(f"{wide}.{k}")
+            low._declare(parts[-1], (*low.shape(source)[:-1], hidden))
+        low.emit("split", [wide], parts, axis=len(low.shape(wide)) - 1, sizes=[hidden] * gates)
+        units += parts
+    for state in made:
+        low.emit("elementwise", units, [state])

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from prunus.backends.torch.trace import Example, evaluating
+from prunus.backends.torch.trace import Example
+from prunus.backends.torch.untouched import evaluating
 from prunus.core.errors import TraceError, UnknownNameError, nearest
 
 __all__ = ["call_of", "shared_outside", "submodule"]
@@ -17,7 +18,7 @@ __all__ = ["call_of", "shared_outside", "submodule"]
 
 def submodule(model: nn.Module, name: str) -> nn.Module:
     """Return the sub-module of that name."""
-    modules = dict(model.named_modules())
+    modules: dict[str, nn.Module] = dict(model.named_modules())
     if name not in modules or not name:
         raise UnknownNameError(
             f"the model has no sub-module {name!r}",

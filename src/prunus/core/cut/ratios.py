@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from numbers import Real
 
 from prunus.core.errors import NothingToCutError, RatioError, UnknownNameError, nearest
 from prunus.core.graph.groups import Group, Groups
@@ -51,7 +52,7 @@ def _by_name(groups: Groups, asked: Mapping[str, float]) -> list[float]:
 
 
 def _check(name: str, ratio: float) -> None:
-    if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 <= ratio < 1:
+    if isinstance(ratio, bool) or not isinstance(ratio, Real) or not 0 <= ratio < 1:
         raise RatioError(
             f"the ratio of {name!r} is {ratio!r}, and must lie in [0, 1)",
             fix="give the share of channels to remove, such as 0.5; one channel always stays",

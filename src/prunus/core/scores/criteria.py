@@ -63,10 +63,10 @@ CRITERIA: dict[str, Criterion | None] = {
 
 def find_criterion(name: str) -> str:
     """Return `name` if it is a criterion."""
-    if name not in CRITERIA:
+    if not isinstance(name, str) or name not in CRITERIA:
         raise CriterionError(
-            f"there is no criterion {name!r}",
-            fix=f"use one of {nearest(name, CRITERIA, len(CRITERIA))}, or pass a function "
+            f"there is no criterion {name!r}; the nearest is {nearest(str(name), CRITERIA, 1)}",
+            fix=f"use one of {', '.join(map(repr, CRITERIA))}, or pass a function "
             "from filters (an array, one filter a row) to scores",
         )
     return name

@@ -77,13 +77,37 @@ def _scales(group: Group) -> Sequence[Dim]:
     return scales
 
 
+def _checked(scores: Array, dim: Dim, group: Group) -> Array:
+    """Return one number a filter, or say what the criterion returned instead."""
+    count = group.channels.graph.size(dim)
+    try:
+        values = np.asarray(scores, np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.shape != (count,):
+        shown = f"shape {values.shape}" if values.size else f"a {type(scores).__name__}"
+        raise CriterionError(
+            f"the criterion returned {shown} for the {count} filters of {dim.tensor!r}",
+            fix="return an array of one score a filter: the filters lie along axis 0",
+        )
+    if not np.isfinite(values).all():
+        raise CriterionError(
+            f"the score of filter {int(np.argmin(np.isfinite(values)))} of {dim.tensor!r} is "
+            f"{values[~np.isfinite(values)][0]}, so there is no telling which filters go first",
+            fix="see that the weights (and gradients, for 'taylor') hold finite numbers, and "
+            "that the criterion returns such",
+        )
+    return values
+
+
 def _mean(group: Group, dims: Sequence[Dim], scored: Sequence[Array]) -> Array:
     total = np.zeros(group.size)
-    for dim, values in zip(dims, scored, strict=True):
+    for dim, given in zip(dims, scored, strict=True):
+        values = _checked(given, dim, group)
         place = np.searchsorted(group.sets, group.channels.sets[dim])
         place = np.minimum(place, group.size - 1)
         own = group.sets[place] == group.channels.sets[dim]
-        part = np.bincount(place[own], np.asarray(values, np.float64)[own], group.size)
+        part = np.bincount(place[own], values[own], group.size)
         mean = part.mean()
         total += part / mean if mean > 0 else part
     return total / len(dims)
