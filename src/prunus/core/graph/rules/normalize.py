@@ -21,6 +21,9 @@ def batch_norm(node: Node, view: View) -> Iterator[Fact]:
     yield from identity(x, y, rank)
     for tensor in node.params.values():
         yield Couple(Dim(tensor, 0), Dim(y, 1))
+    if "channels" in node.attrs:
+        # Without weights and statistics, a module still knows how many channels it expects.
+        yield Sized("channels", Dim(x, 1))
     if not node.attrs.get("from_input", False):
         return
     own = (1,) if node.op == "batch_norm" else (0, 1)

@@ -684,6 +684,13 @@ SAMPLES = {
         _NORM,
         {"from_input": True},
     ),
+    "instance norm of a known width": Sample(
+        "instance_norm",
+        op.instance_norm,
+        _PICTURE,
+        "x[0,1,2,3] y[0,1,2,3]",
+        attrs={"from_input": True, "channels": _PICTURE["x"][1]},
+    ),
     "layer norm": Sample(
         "layer_norm",
         op.layer_norm,
