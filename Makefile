@@ -26,14 +26,14 @@ test: check  ## All checks, then all tests
 
 check: .venv/.dev  ## Style, types and import contracts
 	@echo "check: style, types, import contracts"
-	@$(BIN)/ruff check --quiet src tests
-	@$(BIN)/ruff format --check --quiet src tests
+	@$(BIN)/ruff check --quiet src tests bench
+	@$(BIN)/ruff format --check --quiet src tests bench
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
 
 format: .venv/.dev  ## Lay the code out as `make check` wants it
-	@$(BIN)/ruff check --quiet --fix src tests
-	@$(BIN)/ruff format --quiet src tests
+	@$(BIN)/ruff check --quiet --fix src tests bench
+	@$(BIN)/ruff format --quiet src tests bench
 
 zoo: .venv/.dev  ## Cut and judge every model of torchvision and timm's families (takes long)
 	@echo "zoo: cutting every model of torchvision and of timm's families, and judging the result"

@@ -192,8 +192,8 @@ def growth() -> None:
         widths = [(depths[0], width) for width in (16, 32, 64, 128)]
         for what, pairs in (("depth", sizes), ("width", widths)):
             times = [ours(make(*pair).eval(), torch.randn(1, 3, 8, 8))[1] for pair in pairs]
-            slope = np.polyfit(np.log2([max(p) for p in ((d / pairs[0][0], w / 16) for d, w in pairs)]),
-                               np.log2(times), 1)[0]  # fmt: skip
+            times_larger = [max(depth / pairs[0][0], width / 16) for depth, width in pairs]
+            slope = np.polyfit(np.log2(times_larger), np.log2(times), 1)[0]
             shown = ", ".join(f"{seconds:.3f}" for seconds in times)
             print(f"| {make.__name__} | {what} | {shown} | {slope:.2f} |", flush=True)
 

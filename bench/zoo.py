@@ -149,9 +149,9 @@ def _multiply_adds(model: Any, example: tuple[Any, ...], macs: int) -> dict[str,
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False):
-        with counter:
-            model(*example)
+    plain = torch.backends.mkldnn.flags(enabled=False)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), plain, counter:
+        model(*example)
     return {"macs_here": macs, "macs_torch": counter.get_total_flops() // 2}
 
 
@@ -185,7 +185,8 @@ def line(row: dict[str, Any]) -> str:
         return f"{head}  FAILED {row['failed'][:300]}"
     return (
         f"{head}  parameters left {row['numel']:4.0%}  error {row['error']:.0e}  "
-        f"judge {row['judge']} ({row['judge_error']:.0e}, changed {row['change']:.0e})  {row['how']}"
+        f"judge {row['judge']} ({row['judge_error']:.0e}, changed {row['change']:.0e})  "
+        f"{row['how']}"
     )
 
 

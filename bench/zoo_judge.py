@@ -114,7 +114,10 @@ def judge(
     """Return the error of the cut model, how much the cut changed, and whether norms took part."""
     blind = copy.deepcopy(original).double().eval()
     stored = dict(
-        [*blind.named_parameters(remove_duplicate=False), *blind.named_buffers(remove_duplicate=False)]
+        [
+            *blind.named_parameters(remove_duplicate=False),
+            *blind.named_buffers(remove_duplicate=False),
+        ]
     )
     fresh = tree_map(_fresh, example)
     small = copy.deepcopy(pruned.model).double().eval()
