@@ -6,4 +6,14 @@ from prunus.core.graph.rules import default_rules
 from prunus.core.plan.plan import Plan
 from prunus.core.results import Pruned, Trace
 
-__all__ = ["Plan", "Pruned", "PrunusError", "Trace", "default_rules", "load", "prune", "save", "trace"]
+__all__ = [
+    "Plan",
+    "Pruned",
+    "PrunusError",
+    "Trace",
+    "default_rules",
+    "load",
+    "prune",
+    "save",
+    "trace",
+]
