@@ -8,16 +8,22 @@ only the balances that an operator needs are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prunus.core.cut.programme import Programme
 from prunus.core.graph.facts import Index
 from prunus.core.graph.groups import Group, Groups
 
 __all__ = ["Portion", "achieved", "asked_count", "portions"]
+
+# Prices of one channel, where one that is missing from what was asked costs 1.
+_UNASKED = 1e-2
+_UNEVEN = 1e-3
+_FEWER = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,19 +123,35 @@ def _solve(
     classes = _classes(groups, cluster, axes)
     if not any(ratios[k] for k in cluster):
         return [Portion(k, members, 0) for k, members in classes]
-    sizes = {len(members) for _, members in classes}
-    whole = all((owner[axis.sets] >= 0).all() for axis in axes)
-    if len(sizes) == 1 and whole and align == 1 and len({ratios[k] for k in cluster}) == 1:
-        (size,) = sizes
-        if size > 1:
-            # The same share of alike parts is balanced, whatever the axes are.
-            count = asked_count(size, ratios[cluster[0]])
-            return [Portion(k, members, count) for k, members in classes]
-    counts = _programme(groups, ratios, align, classes, axes)
+    counts = _even_share(groups, ratios, align, classes, axes, owner)
+    counts = counts or _programme(groups, ratios, align, classes, axes)
     if not any(counts):
-        firm = [axis for axis in axes if axis.firm]
-        counts = _programme(groups, ratios, align, classes, firm)
+        counts = _programme(groups, ratios, align, classes, axes, firm_only=True)
     return [Portion(k, members, count) for (k, members), count in zip(classes, counts, strict=True)]
+
+
+def _even_share(
+    groups: Groups,
+    ratios: Sequence[float],
+    align: int,
+    classes: Sequence[tuple[int, Index]],
+    axes: Sequence[_Balanced],
+    owner: Index,
+) -> list[int]:
+    """Return the same count for all classes, where that is exactly what was asked; or nothing.
+
+    The same number of each of several alike parts is balanced, whatever the axes are.
+    """
+    sizes = {len(members) for _, members in classes}
+    alike = len(sizes) == 1 and len({ratios[k] for k, _ in classes}) == 1
+    if align > 1 or not alike or any((owner[axis.sets] < 0).any() for axis in axes):
+        return []
+    count = asked_count(min(sizes), ratios[classes[0][0]])
+    for k in {k for k, _ in classes}:
+        mine = sum(other == k for other, _ in classes)
+        if mine * count != asked_count(groups.groups[k].size, ratios[k]):
+            return []
+    return [count] * len(classes)
 
 
 def _classes(
@@ -155,90 +177,85 @@ def _programme(
     align: int,
     classes: Sequence[tuple[int, Index]],
     axes: Sequence[_Balanced],
+    *,
+    firm_only: bool = False,
 ) -> list[int]:
     """Minimise the distance to what was asked, over the whole numbers that balance.
 
-    Variables: one count a class, then one distance a class and one a group. A group
-    that nobody asked for follows the others, at a small price; so does evenness
-    between the classes of a group.
+    A group that nobody asked for follows the others, at a small price; so does evenness
+    between the classes of a group; and of two counts that are as near, the smaller wins.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    cluster = sorted({k for k, _ in classes})
-    many, few = len(classes), len(cluster)
-    total = many + many + few + (few if align > 1 else 0)
-    rows: list[NDArray[np.float64]] = []
-    low: list[float] = []
-    high: list[float] = []
-
-    def constrain(row: NDArray[np.float64], least: float, most: float) -> None:
-        rows.append(row)
-        low.append(least)
-        high.append(most)
-
+    programme = Programme()
+    counts = [
+        programme.variable(price=_FEWER, most=len(members), whole=True) for _, members in classes
+    ]
     for axis in axes:
-        per_run = _per_run(groups, classes, axis)
-        for run in range(1, axis.count):
-            row = np.zeros(total)
-            row[:many] = per_run[run] - per_run[0]
-            constrain(row, 0, 0)
-        row = np.zeros(total)
-        row[:many] = per_run[0]
-        constrain(row, 0, axis.length - 1)  # each run keeps one
-    price = np.zeros(total)
-    for place, (k, members) in enumerate(classes):
-        share = asked_count(groups.groups[k].size, ratios[k]) * len(members) / groups.groups[k].size
-        _distance(constrain, total, [place], many + place, share)
-        price[many + place] = 1e-3
-    for place, k in enumerate(cluster):
-        group, own = groups.groups[k], [c for c, (g, _) in enumerate(classes) if g == k]
-        row = np.zeros(total)
-        row[own] = 1
-        constrain(row, 0, group.size - 1)
-        _distance(constrain, total, own, 2 * many + place, asked_count(group.size, ratios[k]))
-        price[2 * many + place] = 1.0 if ratios[k] else 1e-2
-        unit = _unit(group, align)
-        if align > 1 and unit <= group.size:
-            row = row.copy()
-            row[2 * many + few + place] = unit
-            constrain(row, group.size, group.size)  # removed + unit * kept units = size
-    bounds = np.full(total, np.inf)
-    bounds[:many] = [len(members) for _, members in classes]
-    whole = np.zeros(total)
-    whole[:many] = 1
-    whole[2 * many + few :] = 1
-    found = milp(
-        price,
-        integrality=whole,
-        bounds=Bounds(0, bounds),
-        constraints=LinearConstraint(np.array(rows), low, high),
-        options={"time_limit": 10.0},
-    )
-    if found.x is None:  # nothing aligned is also balanced: balance comes first
-        return _programme(groups, ratios, 1, classes, axes) if align > 1 else [0] * many
-    return [round(value) for value in found.x[:many]]
+        _balance(programme, counts, axis, _per_run(groups, classes, axis), firm_only)
+    for k in sorted({k for k, _ in classes}):
+        own = {
+            variable: len(members)
+            for variable, (g, members) in zip(counts, classes, strict=True)
+            if g == k
+        }
+        _ask(programme, groups.groups[k], own, ratios[k], align)
+    best = programme.solve()
+    if best is not None:
+        return [round(value) for value in best[: len(classes)]]
+    if align == 1:
+        return [0] * len(classes)
+    # Nothing aligned is also balanced: balance comes first.
+    return _programme(groups, ratios, 1, classes, axes, firm_only=firm_only)
 
 
-def _distance(
-    constrain: Callable[..., None], total: int, places: Sequence[int], slot: int, target: float
+def _balance(
+    programme: Programme,
+    counts: Sequence[int],
+    axis: _Balanced,
+    per_run: NDArray[np.float64],
+    firm_only: bool,
 ) -> None:
-    """Make variable `slot` at least |sum of `places` - target|."""
-    for sign in (1.0, -1.0):
-        row = np.zeros(total)
-        row[list(places)] = sign
-        row[slot] = -1
-        constrain(row, -np.inf, sign * target)
+    """Have each run of the axis keep one, and all lose the same number."""
+    equal = axis.firm or not firm_only
+    for run, lost in enumerate(per_run):
+        if run == 0 or not equal:
+            programme.constrain(_terms(counts, lost), 0, axis.length - 1)
+        else:
+            programme.constrain(_terms(counts, lost - per_run[0]), 0, 0)
+
+
+def _terms(counts: Sequence[int], factors: NDArray[np.float64]) -> dict[int, float]:
+    return {counts[k]: float(factors[k]) for k in np.flatnonzero(factors).tolist()}
+
+
+def _ask(
+    programme: Programme, group: Group, own: Mapping[int, int], ratio: float, align: int
+) -> None:
+    """Ask for the ratio of one group; `own` are its classes: variable to size."""
+    asked = asked_count(group.size, ratio)
+    together = dict.fromkeys(own, 1.0)
+    programme.constrain(together, 0, group.size - 1)
+    programme.near(together, asked, 1.0 if ratio else _UNASKED)
+    for variable, size in own.items():
+        programme.near({variable: 1.0}, asked * size / group.size, _UNEVEN)
+    unit = _unit(group, align)
+    if align > 1 and unit <= group.size:
+        kept = programme.variable(whole=True)  # in units
+        programme.constrain({**together, kept: float(unit)}, group.size, group.size)
 
 
 def _per_run(
     groups: Groups, classes: Sequence[tuple[int, Index]], axis: _Balanced
 ) -> NDArray[np.float64]:
     """Return how many places of each run go with one channel of each class."""
-    table = np.zeros((axis.count, len(classes)))
+    class_of = np.full(groups.channels.count, -1, np.intp)
     for place, (k, members) in enumerate(classes):
-        one = groups.groups[k].sets[members[0]]
-        table[:, place] = np.bincount(axis.runs[axis.sets == one], minlength=axis.count)
-    return table
+        class_of[groups.groups[k].sets[members]] = place
+    own = class_of[axis.sets] >= 0
+    table = np.zeros((axis.count, len(classes)))
+    np.add.at(table, (axis.runs[own], class_of[axis.sets[own]]), 1.0)
+    # All members of a class occur alike, so each has its share of what was counted.
+    shares: NDArray[np.float64] = table / [len(members) for _, members in classes]
+    return shares
 
 
 def _unit(group: Group, align: int) -> int:

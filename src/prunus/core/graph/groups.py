@@ -98,6 +98,7 @@ def find_groups(channels: Channels) -> Groups:
     ]
     free = _free_sets(channels)
     signature, sets, where = _signatures(channels, weights, free)
+    signature = _parted(channels, signature, sets)
     order = np.argsort(signature, kind="stable")
     cuts = np.flatnonzero(np.diff(signature[order])) + 1
     members = np.split(order, cuts) if len(order) else []
@@ -134,6 +135,40 @@ def _signatures(
     code = np.random.default_rng(0).integers(1 << 63, size=len(weights), dtype=np.uint64)
     signature = np.add.reduceat(code[axis_of], starts) if len(sets) else np.empty(0, np.uint64)
     return signature, sets, np.split(axis_of, starts[1:])
+
+
+def _parted(channels: Channels, signature: np.ndarray, sets: Index) -> np.ndarray:
+    """Part groups of which one could take all the channels of an activation.
+
+    One channel of every group stays, and with it one of every axis that holds a whole
+    group. An axis of an activation may hold a part of each group only (a slice that is
+    averaged); that part then is a group of its own. The runs of a balanced axis need
+    no such care, for each keeps one.
+    """
+    number, size = np.unique(signature, return_inverse=True, return_counts=True)[1:]
+    owner = np.full(channels.count, -1, np.intp)
+    owner[sets] = number
+    runs = _balanced_runs(channels)
+    code = np.zeros(channels.count, np.uint64)
+    random = np.random.default_rng(1)
+    for dim, own in channels.sets.items():
+        if channels.graph.is_param(dim.tensor) or not len(own) or (owner[own] < 0).any():
+            continue  # what a weight holds is in its signature; and what is frozen stays
+        inside = np.unique(own)
+        groups, counts = np.unique(owner[inside], return_counts=True)
+        if (counts < size[groups]).all() and inside.tobytes() not in runs:
+            code[inside] += random.integers(1 << 63, dtype=np.uint64)
+    return signature + code[sets]
+
+
+def _balanced_runs(channels: Channels) -> set[bytes]:
+    """Return what each run of each balanced axis holds."""
+    return {
+        np.unique(run).tobytes()
+        for _, fact in channels.balances
+        if fact.dim in channels.sets
+        for run in channels.sets[fact.dim].reshape(fact.runs, -1)
+    }
 
 
 def _name(
