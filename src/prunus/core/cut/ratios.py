@@ -18,25 +18,23 @@ def ratios_of(groups: Groups, asked: float | Mapping[str, float]) -> list[float]
     A name is a weight's or a group's. An exact name goes before a pattern; two that
     ask different ratios of channels that live and die together are refused.
     """
-    if not isinstance(asked, Mapping):
-        _check("all groups", asked)
-        found = [float(asked)] * len(groups.groups)
-    else:
-        found = _by_name(groups, asked)
+    for name, ratio in (asked if isinstance(asked, Mapping) else {"all groups": asked}).items():
+        _check(name, ratio)
     if not groups.groups:
         raise NothingToCutError(
             f"nothing in this model can be cut: {_reasons(groups)}",
             fix="print prunus.trace(...).frozen for all reasons; an operator without a rule "
             "can be given one with rules=",
         )
-    return found
+    if isinstance(asked, Mapping):
+        return _by_name(groups, asked)
+    return [float(asked)] * len(groups.groups)
 
 
 def _by_name(groups: Groups, asked: Mapping[str, float]) -> list[float]:
     exact: dict[str, tuple[str, float]] = {}
     loose: dict[str, tuple[str, float]] = {}
     for name, ratio in asked.items():
-        _check(name, ratio)
         members, is_pattern = _members(groups, name)
         for group in members:
             table = loose if is_pattern else exact
@@ -66,12 +64,6 @@ def _members(groups: Groups, name: str) -> tuple[list[Group], bool]:
         return [by_group[name]], False
     if name in named:
         return named[name], False
-    frozen = {one.name: one.because for one in groups.frozen}
-    if name in frozen:
-        raise NothingToCutError(
-            f"{name!r} cannot be cut: {frozen[name]}",
-            fix="leave it out; prunus.trace(...).frozen lists what stays, and why",
-        )
     matching = {
         group.name: group
         for key, members in named.items()
@@ -80,6 +72,12 @@ def _members(groups: Groups, name: str) -> tuple[list[Group], bool]:
     }
     if matching:
         return list(matching.values()), True
+    for one in groups.frozen:
+        if one.name == name or fnmatchcase(one.name, name):
+            raise NothingToCutError(
+                f"{one.name!r} cannot be cut: {one.because}",
+                fix=f"leave {name!r} out; prunus.trace(...).frozen lists what stays, and why",
+            )
     ends = [key for key in named if key.endswith(f".{name}") or key.startswith(f"{name}.")]
     if len(ends) == 1:
         hint = f"write {ends[0]!r} in full"

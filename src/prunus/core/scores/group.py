@@ -48,7 +48,9 @@ def scores_of(group: Group, criterion: str | Criterion, weights: Weights, seed: 
 
 
 def _rows(read: Callable[[str], Array], dim: Dim) -> Array:
-    return np.moveaxis(read(dim.tensor), dim.axis, 0)
+    rows = np.moveaxis(read(dim.tensor), dim.axis, 0)
+    rows.flags.writeable = False  # a criterion looks; the numbers may be the model's own
+    return rows
 
 
 def _taylor(dim: Dim, weights: Weights) -> Array:

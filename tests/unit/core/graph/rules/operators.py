@@ -211,6 +211,8 @@ def batch_norm(attrs, x, weight=None, bias=None, mean=None, var=None):
 
 
 def instance_norm(attrs, x, weight=None, bias=None):
+    if x.shape[1] != attrs.get("channels", x.shape[1]):
+        raise ValueError(f"{x.shape[1]} channels, and the module expects {attrs['channels']}")
     if attrs.get("channels", x.shape[1]) != x.shape[1]:
         raise ValueError(f"{x.shape[1]} channels, where {attrs['channels']} were told")
     return _scaled(_standard(x, tuple(range(2, x.ndim))), weight, bias, (1,))

@@ -691,6 +691,13 @@ SAMPLES = {
         "x[0,1,2,3] y[0,1,2,3]",
         attrs={"from_input": True, "channels": _PICTURE["x"][1]},
     ),
+    "instance norm, no weights": Sample(
+        "instance_norm",
+        op.instance_norm,
+        _PICTURE,
+        "x[0,1,2,3] y[0,1,2,3]",
+        attrs={"from_input": True, "channels": 4},
+    ),
     "layer norm": Sample(
         "layer_norm",
         op.layer_norm,
