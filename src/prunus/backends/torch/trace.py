@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import logging
 import warnings
@@ -14,6 +15,7 @@ import torch
 from torch import fx, nn
 from torch.export import Dim, ExportedProgram, export
 from torch.nn.parameter import is_lazy
+from torch.utils._pytree import tree_map
 
 from prunus.backends.torch.lower import lower, operator_of
 from prunus.backends.torch.untouched import evaluating
@@ -134,50 +136,70 @@ def quiet() -> Iterator[None]:
 
 
 def _export(model: nn.Module, example: Example, *, any_batch: bool) -> ExportedProgram:
-    shapes = None
-    if any_batch:
-        example = _doubled(example)
-        shapes = (_free_batch(example.args), _free_batch(example.kwargs))
+    if not any_batch:
+        return _exported(model, example, None)
+    attempts = _doublings(example)
+    for attempt in attempts[:-1]:
+        with contextlib.suppress(TraceError):  # the model may not take such an example
+            return _exported(model, attempt, _free_batch(model, attempt))
+    return _exported(model, attempts[-1], _free_batch(model, attempts[-1]))
+
+
+def _exported(
+    model: nn.Module, example: Example, dynamic: dict[str, Any] | None
+) -> ExportedProgram:
     try:
-        if shapes is None:
-            return export(model, example.args, example.kwargs, strict=False)
-        dynamic = {**_by_position(model, shapes[0]), **shapes[1]}
         return export(model, example.args, example.kwargs, strict=False, dynamic_shapes=dynamic)
     except Exception as error:
         _explain(model, example, error)
         raise
 
 
-def _by_position(model: nn.Module, shapes: Any) -> dict[str, Any]:
-    import inspect
+def _doublings(example: Example) -> list[Example]:
+    """Return the example with its batch twice over, for export takes a length of 1 for a constant.
 
-    parameters = inspect.signature(model.forward).parameters.values()
-    found: dict[str, Any] = {}
-    rest = list(shapes)
-    for parameter in parameters:
-        if not rest:
-            break
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            found[parameter.name] = tuple(rest)
-            break
-        found[parameter.name] = rest.pop(0)
-    return found
-
-
-def _doubled(example: Example) -> Example:
-    """Return the example with its batch twice over, if that is 1: export takes 1 for a constant."""
+    An axis of length 1 may be there to be broadcast, so the second guess doubles the
+    first tensor only, and the last none.
+    """
     tensors = [one for one in _tensors((example.args, example.kwargs)) if one.ndim]
     if not tensors or len(tensors[0]) != 1:
-        return example
+        return [example]
 
-    def twice(tensor: torch.Tensor) -> torch.Tensor:
-        return torch.cat([tensor, tensor]) if tensor.ndim and len(tensor) == 1 else tensor
+    def doubled(some: list[torch.Tensor]) -> Example:
+        chosen = {id(one) for one in some if len(one) == 1}
 
-    return Example(_map(example.args, twice), _map(example.kwargs, twice))
+        def twice(tensor: torch.Tensor) -> torch.Tensor:
+            return torch.cat([tensor, tensor]) if id(tensor) in chosen else tensor
+
+        return Example(_map(example.args, twice), _map(example.kwargs, twice))
+
+    return [doubled(tensors), doubled(tensors[:1]), example]
 
 
-def _free_batch(value: Any) -> Any:
-    return _map(value, lambda tensor: {0: Dim.AUTO} if tensor.ndim else None)
+def _free_batch(model: nn.Module, example: Example) -> dict[str, Any]:
+    """Return, by parameter of `forward`, that the first axis of each tensor may have any length."""
+
+    def free(value: Any) -> Any:
+        return {0: Dim.AUTO} if isinstance(value, torch.Tensor) and value.ndim else None
+
+    parameters = inspect.signature(model.forward).parameters
+    found: dict[str, Any] = {}
+    rest = [tree_map(free, one) for one in example.args]
+    for name, parameter in parameters.items():
+        if rest and parameter.kind is parameter.VAR_POSITIONAL:
+            found[name], rest = tuple(rest), []
+        elif rest:
+            found[name] = rest.pop(0)
+        elif name in example.kwargs:
+            found[name] = tree_map(free, example.kwargs[name])
+    loose = sorted(set(example.kwargs) - set(parameters))
+    if loose:
+        raise TraceError(
+            f"a number in `forward` must change with the cut, and {loose[0]!r} reaches it through "
+            "**, where torch.export knows no free batch size",
+            fix=f"give `forward` a parameter of the name {loose[0]!r}, or hold the number in self",
+        )
+    return found
 
 
 def _map(value: Any, function: Any) -> Any:
@@ -189,7 +211,7 @@ def _map(value: Any, function: Any) -> Any:
         return type(value)(_map(one, function) for one in value)
     if isinstance(value, Mapping):
         return {key: _map(one, function) for key, one in value.items()}
-    return None if function.__name__ == "never" else value
+    return value
 
 
 def _check_built(model: nn.Module) -> None:
