@@ -35,8 +35,7 @@ def test_an_error_needs_a_fix():
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_every_error_is_in_the_tree_and_exported(kind):
-    assert f" {kind.__name__} " in f"{errors.__doc__} " or kind is PrunusError
+def test_every_error_is_exported(kind):
     assert kind.__name__ in errors.__all__
 
 

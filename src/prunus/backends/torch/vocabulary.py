@@ -229,7 +229,8 @@ def _attention(low: Lowering, node: fx.Node) -> None:
     args = arguments(node)
     inputs = low.tensors_of([args[key] for key in ("query", "key", "value", "attn_mask")])
     y = low.output(node)
-    low.emit("attention", inputs, [y], scaled_by_length=args["scale"] is None)
+    causal = bool(args["is_causal"])
+    low.emit("attention", inputs, [y], scaled_by_length=args["scale"] is None, causal=causal)
 
 
 # Normalisation.
@@ -586,8 +587,8 @@ def _pad(low: Lowering, node: fx.Node) -> None:
         amounts[-1 - k // 2] = (widths[k], widths[k + 1])
     constant = "constant" in str(node.target) or args.get("mode") == "constant"
     if any(number < 0 for pair in amounts for number in pair):
-        cropped = [axis for axis, pair in enumerate(amounts) if min(pair) < 0]
-        low.emit("spatial", [x], [y], axes=len(low.shape(x)) - min(cropped))
+        changed = [axis for axis, pair in enumerate(amounts) if any(pair)]
+        low.emit("spatial", [x], [y], axes=len(low.shape(x)) - min(changed))
         return
     low.emit("pad", [x], [y], amounts=amounts, constant=constant)
 

@@ -18,44 +18,50 @@ def attention(node: Node, view: View) -> Iterator[Fact]:
     """
     q, k, v = node.inputs[:3]
     (y,) = node.outputs
-    rank = len(view.shape(y))
+    # Ranks may differ, where one key serves a whole batch: count from the end.
+    (queries, q_width), (keys, k_width), (values, v_width), (rows, width) = (
+        (Dim(tensor, len(view.shape(tensor)) - 2), Dim(tensor, len(view.shape(tensor)) - 1))
+        for tensor in (q, k, v, y)
+    )
     yield from _leading(node, view)
-    yield Couple(Dim(q, rank - 2), Dim(y, rank - 2))
-    yield Couple(Dim(k, rank - 2), Dim(v, rank - 2))
-    yield Mixes(Dim(k, rank - 2))
-    yield Couple(Dim(v, rank - 1), Dim(y, rank - 1))
+    yield Couple(queries, rows)
+    yield Couple(keys, values)
+    yield Mixes(keys)
+    yield Couple(v_width, width)
     if node.attrs.get("scaled_by_length", True):
-        for dim in (Dim(q, rank - 1), Dim(k, rank - 1)):
+        for dim in (q_width, k_width):
             yield Freeze(dim, because=f"{node} divides by the length of each head")
     else:
-        yield Couple(Dim(q, rank - 1), Dim(k, rank - 1))
-        yield Mixes(Dim(q, rank - 1))
+        yield Couple(q_width, k_width)
+        yield Mixes(q_width)
     if node.attrs.get("causal", False):
-        for dim in (Dim(q, rank - 2), Dim(k, rank - 2)):
+        for dim in (queries, keys):
             if view.flexible(dim):
                 yield Freeze(dim, because=f"{node} compares positions by number")
     for mask in node.inputs[3:]:
-        yield from _mask(node, view, mask, (Dim(q, rank - 2), Dim(k, rank - 2)))
+        yield from _mask(node, view, mask, (queries, keys))
 
 
 def _leading(node: Node, view: View) -> Iterator[Fact]:
     """Batch and heads, aligned at the right."""
     q, k = node.inputs[:2]
     (y,) = node.outputs
-    rank = len(view.shape(y))
-    for axis in range(rank - 2):
-        length = view.shape(y)[axis]
+    shape = view.shape(y)
+    for axis, length in enumerate(shape[:-2]):
         for tensor in node.inputs:
-            own = Dim(tensor, axis - rank + len(view.shape(tensor)))
+            own = Dim(tensor, axis - len(shape) + len(view.shape(tensor)))
             if own.axis < 0:
                 continue
             if view.shape(tensor)[own.axis] == length:
                 yield Couple(own, Dim(y, axis))
             elif view.flexible(own):
                 yield Freeze(own, because=f"{node} shares each of these heads among several")
-        if view.shape(k)[axis] not in {1, length} and view.flexible(Dim(q, axis)):
-            # Grouped queries: one key serves several queries, by number.
-            yield Freeze(Dim(q, axis), because=f"{node} finds the key of each of these by number")
+            if tensor == k and view.shape(k)[own.axis] not in {1, length}:
+                # Grouped queries: one key serves several queries, by number.
+                of_query = Dim(q, axis - len(shape) + len(view.shape(q)))
+                if view.flexible(of_query):
+                    because = f"{node} finds the key of each of these by number"
+                    yield Freeze(of_query, because)
 
 
 def _mask(node: Node, view: View, mask: str, tokens: tuple[Dim, Dim]) -> Iterator[Fact]:

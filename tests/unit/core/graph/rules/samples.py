@@ -851,6 +851,13 @@ SAMPLES = {
         attrs={"scaled_by_length": True},
         rigid="k[1] v[1]",
     ),
+    "attention, the same keys for the whole batch": Sample(
+        "attention",
+        op.attention,
+        {"q": (2, 3, 5), "k": (6, 5), "v": (6, 7)},
+        "k[0] q[0,1] v[0,1] y[0,1,2]",
+        attrs={"scaled_by_length": True},
+    ),
     "attention, grouped queries": Sample(
         "attention",
         op.attention,
