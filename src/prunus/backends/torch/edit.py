@@ -104,11 +104,8 @@ def _compute_hooked(module: nn.Module) -> None:
         for hook in module._forward_pre_hooks.values()
         if type(hook).__module__.startswith("torch.nn.utils.")
     ]
-    training, module.training = module.training, False
-    with torch.no_grad():
-        for hook in hooks:
-            hook(module, ())
-    module.training = training
+    for hook in hooks:
+        hook(module, ())
 
 
 def cut_in_place(model: nn.Module, cut: Cut, kept: Kept, traced: TorchTrace) -> None:
@@ -177,7 +174,18 @@ def _set_number(module: nn.Module, name: str, position: int | None, value: int) 
 
 def describe(module: nn.Module) -> None:
     """Set the sizes that a layer of `torch.nn` shows, and partly runs by, from its tensors."""
-    _compute_hooked(module)
+    # To read a weight that is computed is to compute it, which in training moves its estimates.
+    modes = [(part, part.training) for part in module.modules()]
+    for part, _ in modes:
+        part.training = False
+    with torch.no_grad():
+        _compute_hooked(module)
+        _describe(module)
+    for part, training in modes:
+        part.training = training
+
+
+def _describe(module: nn.Module) -> None:
     if isinstance(module, _ConvNd):
         first, second = module.weight.shape[:2]
         turned = isinstance(module, _ConvTransposeNd)

@@ -8,6 +8,7 @@ again. Nothing in it is executed, and nothing is changed before all of it is che
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ def save(model: nn.Module, path: Path, header: Mapping[str, str]) -> None:
             fix="choose a folder that exists, may be written to and has room",
         ) from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def _to_write(model: nn.Module, path: Path, header: Mapping[str, str]) -> dict[str, torch.Tensor]:
@@ -216,6 +218,7 @@ def _traced_again(model: nn.Module, file: _File, rules: Rules | None) -> nn.Modu
     assert example is not None  # noqa: S101  (a traced module's header has one)
     try:
         part = submodule(model, within) if within else model
+        example = _at_home(example, model, file)
         small = _cut_again(part, f"{within}." if within else "", example, file, rules)
     except LoadError:
         raise
@@ -228,15 +231,27 @@ def _traced_again(model: nn.Module, file: _File, rules: Rules | None) -> nn.Modu
     return model
 
 
+def _at_home(example: Example, model: nn.Module, file: _File) -> Example:
+    """Return the example on the device of the fresh model, and in its precision."""
+    stored, aliases = stored_tensors(model)
+    device = next((value.device for value in stored.values()), torch.device("cpu"))
+    precision = {
+        value.dtype: stored[aliases[name]].dtype
+        for name, value in file.tensors.items()
+        if value.is_floating_point()
+    }
+
+    def move(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.to(device, precision.get(value.dtype, value.dtype))
+
+    return Example(tree_map(move, example.args), tree_map(move, example.kwargs))
+
+
 def _cut_again(
     part: nn.Module, prefix: str, example: Example, file: _File, rules: Rules | None
 ) -> nn.Module:
-    device = next((value.device for value in part.parameters()), torch.device("cpu"))
-
-    def move(value: Any) -> Any:
-        return value.to(device) if isinstance(value, torch.Tensor) else value
-
-    example = Example(tree_map(move, example.args), tree_map(move, example.kwargs))
     traced = trace(part, example, prefix=prefix, any_batch=True)
     channels = close(traced.graph, rules)
     gone = np.zeros(channels.count, bool)
@@ -246,7 +261,7 @@ def _cut_again(
             if sets is not None:
                 gone[sets[list(lost)]] = True
     cut = cut_of(channels, gone)
-    if cut.by_name() != file.recipe.removed:
+    if cut.by_name() != file.recipe.removed or any(gone[number] for number in channels.frozen):
         raise LoadError(
             f"the cut in {str(file.path)!r} does not fit what this model computes",
             fix="pass load the rules= that the model was cut with; else write the file again",

@@ -148,6 +148,8 @@ def _export(model: nn.Module, example: Example, *, any_batch: bool) -> ExportedP
 def _exported(
     model: nn.Module, example: Example, dynamic: dict[str, Any] | None
 ) -> ExportedProgram:
+    # One tensor given twice would be traced as one argument, which another call need not repeat.
+    example = Example(_map(example.args, torch.clone), _map(example.kwargs, torch.clone))
     try:
         return export(model, example.args, example.kwargs, strict=False, dynamic_shapes=dynamic)
     except Exception as error:
