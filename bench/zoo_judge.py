@@ -98,6 +98,8 @@ class _OnlyLiving(TorchFunctionMode):
 
 
 def _wide(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
+        return value.double()  # a tensor that the model holds without saying so
     return torch.float64 if value is torch.float32 else value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -86,7 +87,8 @@ def _slice(given: Mapping[str, Any], resizes: Sequence[Resize]) -> dict[str, Any
     for attr, name in (("start", "start"), ("stop", "end")):
         if attr in new and given[name] is not None:
             from_end = attr in resizes[0].node.attrs["from_end"]
-            changes[name] = -new[attr] if from_end else new[attr]
+            # Counted from behind, no channel is not -0, which would be the front.
+            changes[name] = (-new[attr] or sys.maxsize) if from_end else new[attr]
     return changes
 
 

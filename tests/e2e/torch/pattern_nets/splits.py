@@ -210,3 +210,8 @@ def mean_of_two_halves_by_view(m, x):
     y = m.a(x)
     n, c, h, w = y.shape
     return m.b(y.view(n, 2, c // 2, h, w).mean(1))
+
+
+@pattern(image, cut="a.weight", how="traced", a=conv(3, 12), b=conv(9, 5))
+def all_but_first_and_last_two(m, x):
+    return m.b(m.a(x)[:, 1:-2])

@@ -10,7 +10,7 @@ from prunus.core.cut.cut import Cut, make_cut
 from prunus.core.graph.ir import Graph
 from prunus.testing.networks import Net
 
-from ..graph.rules import operators as op  # noqa: TID252  (the same ground truth)
+from ...unit.core.graph.rules import operators as op  # noqa: TID252  (the same ground truth)
 
 RUN = {
     "conv": op.conv,
