@@ -148,6 +148,8 @@ def _multiply_adds(model: Any, example: tuple[Any, ...], macs: int) -> dict[str,
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
+    # Its hooks stumble over views of parameters that could learn.
+    model.requires_grad_(False)
     counter = FlopCounterMode(display=False)
     plain = torch.backends.mkldnn.flags(enabled=False)
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), plain, counter:
