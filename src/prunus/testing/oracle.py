@@ -5,7 +5,9 @@ after it. Blinding is what `core/cut` and the verification mean by it: a cut sli
 weight is zero, and a cut channel of an activation holds *anything*, for whatever made it
 may not answer zeros with zeros. Where a `Mixes` fact says that this would not be the
 same, the operator has to ignore what goes: the judge writes NaN there, so a NumPy
-function for such an operator must skip NaN (`np.nanmean`, `np.nansum`).
+function for such an operator must skip NaN (`np.nanmean`, `np.nansum`). And where
+neither a `Mixes` nor a `Sums` fact is touched, nothing needs to be blinded at all: what
+stays is what it was.
 
     judge = Judge(node, graph, run)
     judge.failures()   # cuts that the facts allow, and that do not commute
@@ -153,6 +155,7 @@ class Judge:
 
     def _commutes(self, run: Run, channels: Channels, gone: Gone) -> bool:
         mixed = any(gone[channels.sets[dim]].any() for _, dim in channels.mixes)
+        summed = any(gone[channels.sets[dim]].any() for _, dim in channels.sums)
         whole = self._outputs(run, self.node.attrs, self._blinded(channels, gone, mixed))
         if not mixed and not all(np.isfinite(value).all() for value in whole):
             return False  # a NaN in a channel that goes would spread through the network
@@ -160,16 +163,23 @@ class Judge:
             actual = self._outputs(run, self._attrs(channels, gone), self._cut(channels, gone))
         except (ValueError, IndexError, ZeroDivisionError):  # NumPy: shapes no longer fit
             return False
+        right = self._agree(whole, actual, channels, gone)
+        if right and not mixed and not summed:
+            untouched = self._outputs(run, self.node.attrs, self.values)
+            right = self._agree(untouched, actual, channels, gone)
+        return right
+
+    def _agree(
+        self, whole: Sequence[Array], cut: Sequence[Array], channels: Channels, gone: Gone
+    ) -> bool:
+        """Tell whether `cut` is what stays of `whole`."""
+        stays = (
+            _without(value, name, channels, gone)
+            for name, value in zip(self.node.outputs, whole, strict=True)
+        )
         return all(
             one.shape == other.shape and np.allclose(one, other)
-            for one, other in zip(
-                (
-                    _without(value, name, channels, gone)
-                    for name, value in zip(self.node.outputs, whole, strict=True)
-                ),
-                actual,
-                strict=True,
-            )
+            for one, other in zip(stays, cut, strict=True)
         )
 
     def _outputs(

@@ -29,6 +29,7 @@ from prunus.core.graph.facts import (
     Index,
     Mixes,
     Sized,
+    Sums,
 )
 from prunus.core.graph.ir import Dim, Graph, Node
 from prunus.core.graph.rules import Rules, facts_of
@@ -61,6 +62,7 @@ class Channels:
     balances: tuple[tuple[Node, Balance], ...]
     sized: tuple[SizedAt, ...]
     mixes: tuple[tuple[Node, Dim], ...]
+    sums: tuple[tuple[Node, Dim], ...]
 
     def lost(self, dim: Dim, gone: NDArray[np.bool_]) -> Index:
         """Return the indices of `dim` whose channel set is marked in `gone`."""
@@ -85,6 +87,7 @@ class _Walk:
         self.balances: list[tuple[Node, Balance]] = []
         self.sized: list[SizedAt] = []
         self.mixes: list[tuple[Node, Dim]] = []
+        self.sums: list[tuple[Node, Dim]] = []
         for name in graph.inputs:
             for axis in range(len(graph.shape(name))):
                 self.rigid[Dim(name, axis)] = f"it meets axis {axis} of the network's input"
@@ -109,11 +112,11 @@ class _Walk:
         self._bring_weights(node)
         self._remember_origin(node)
         couples: list[Couple] = []
-        about_outputs: list[Freeze | Mixes] = []
+        about_outputs: list[Freeze | Mixes | Sums] = []
         mentioned: set[Dim] = set()
         written = frozenset(node.outputs)
         for fact in facts_of(node, self, self.rules):
-            if isinstance(fact, Freeze | Mixes) and fact.dim.tensor in written:
+            if isinstance(fact, Freeze | Mixes | Sums) and fact.dim.tensor in written:
                 about_outputs.append(fact)
             else:
                 self._take(fact, node, couples, mentioned)
@@ -163,6 +166,9 @@ class _Walk:
                 mentioned.add(dim)
                 if dim in self.atoms:
                     self.mixes.append((node, dim))
+            case Sums(dim):
+                if dim in self.atoms:
+                    self.sums.append((node, dim))
             case Balance(dim, runs):
                 if runs < 1 or self.graph.size(dim) % runs:
                     raise GraphError(
@@ -307,6 +313,7 @@ def close(
         tuple(walk.balances),
         tuple(walk.sized),
         tuple(walk.mixes),
+        tuple(walk.sums),
     )
 
 

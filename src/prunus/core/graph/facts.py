@@ -13,7 +13,18 @@ from numpy.typing import NDArray
 
 from prunus.core.graph.ir import Dim
 
-__all__ = ["Balance", "Couple", "Fact", "Filters", "Free", "Freeze", "Index", "Mixes", "Sized"]
+__all__ = [
+    "Balance",
+    "Couple",
+    "Fact",
+    "Filters",
+    "Free",
+    "Freeze",
+    "Index",
+    "Mixes",
+    "Sized",
+    "Sums",
+]
 
 Index = NDArray[np.intp]
 
@@ -71,6 +82,17 @@ class Mixes:
 
 
 @dataclass(frozen=True, slots=True)
+class Sums:
+    """The op adds up over `dim`, weighed: zeros there are a cut, but what stays has new values.
+
+    Where a cut touches neither a `Sums` nor a `Mixes`, what stays is what it was: an
+    engine takes it from the original's run.
+    """
+
+    dim: Dim
+
+
+@dataclass(frozen=True, slots=True)
 class Filters:
     """`dim` of a weight is made of filters: what users name, and what scores are given to."""
 
@@ -84,4 +106,4 @@ class Free:
     dim: Dim
 
 
-Fact = Couple | Freeze | Balance | Sized | Mixes | Filters | Free
+Fact = Couple | Freeze | Balance | Sized | Mixes | Sums | Filters | Free

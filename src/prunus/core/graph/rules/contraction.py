@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prunus.core.graph.facts import Balance, Couple, Fact, Filters, Freeze, Mixes, Sized
+from prunus.core.graph.facts import Balance, Couple, Fact, Filters, Freeze, Mixes, Sized, Sums
 from prunus.core.graph.ir import Dim, Node
 from prunus.core.graph.rules._registry import View, rule
 
@@ -20,6 +20,7 @@ def linear(node: Node, view: View) -> Iterator[Fact]:
     yield Filters(Dim(weight, 0))
     yield Couple(Dim(weight, 0), Dim(y, last))
     yield Couple(Dim(weight, 1), Dim(x, last))
+    yield Sums(Dim(x, last))
     if bias is not None:
         yield Couple(Dim(weight, 0), Dim(bias, 0))
     for axis in range(last):
@@ -51,6 +52,7 @@ def _convolution(node: Node, view: View, out_axis: int) -> Iterator[Fact]:
         yield Filters(Dim(weight, out_axis))
         yield Couple(Dim(weight, out_axis), Dim(y, 1))
         yield Couple(Dim(weight, 1 - out_axis), Dim(x, 1))
+        yield Sums(Dim(x, 1))
     elif (shape[1] == 1 and view.flexible(Dim(x, 1))) or shape[2] == 1:
         yield from _whole_groups(node, weight, out_axis, shape)
     else:
@@ -93,6 +95,7 @@ def _same_place_in_each_group(
     yield Couple(Dim(weight, 0), own_rows)
     yield Balance(Dim(weight, 0), groups)
     yield Couple(Dim(weight, 1), shared, np.tile(np.arange(length), groups), None)
+    yield Sums(x)
 
 
 @rule("einsum")
@@ -120,8 +123,8 @@ def einsum(node: Node, view: View) -> Iterator[Fact]:
                 yield Couple(first[letter], dim)
             elif letter in target:
                 yield Couple(dim, Dim(y, target.index(letter)))
-            elif letters.count(letter) == 1 and not _weighed(letter, operands, view):
-                yield Mixes(dim)
+            elif letters.count(letter) == 1:
+                yield Sums(dim) if _weighed(letter, operands, view) else Mixes(dim)
             first.setdefault(letter, dim)
             if letter in target and view.is_param(tensor) and _holders(letter, operands) == 1:
                 yield Filters(dim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prunus.core.graph.facts import Balance, Couple, Fact, Mixes, Sized
+from prunus.core.graph.facts import Balance, Couple, Fact, Mixes, Sized, Sums
 from prunus.core.graph.ir import Dim, Node
 from prunus.core.graph.rules._registry import View, identity, rule
 
@@ -84,6 +84,8 @@ def weight_norm(node: Node, view: View) -> Iterator[Fact]:
     axis = node.attrs["axis"]
     for other in range(len(view.shape(v))):
         yield Couple(Dim(v, other), Dim(y, other))
+        if other != axis:
+            yield Sums(Dim(v, other))
     if axis >= 0:
         yield Mixes(Dim(v, axis))
         yield Couple(Dim(g, axis), Dim(y, axis))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prunus.core.graph.facts import Couple, Fact, Filters, Freeze
+from prunus.core.graph.facts import Couple, Fact, Filters, Freeze, Sums
 from prunus.core.graph.ir import Dim, Node
 from prunus.core.graph.rules._registry import View, rule
 
@@ -55,6 +55,9 @@ def recurrent(node: Node, view: View) -> Iterator[Fact]:
                     yield Couple(own, Dim(node.params[into], 1), None, place)
     for direction in range(directions):
         yield Couple(Dim(x, last), Dim(node.params["w_ih_l0" + "_reverse" * direction], 1))
+    # Each step adds up over the hidden units, and over what arrives.
+    yield Sums(Dim(node.params["w_hh_l0"], 1))
+    yield Sums(Dim(x, last))
 
 
 def _projected(node: Node, view: View) -> Iterator[Fact]:

@@ -7,7 +7,7 @@ import pytest
 
 from prunus.core.errors import RegistryError
 from prunus.core.graph.channels import close
-from prunus.core.graph.facts import Couple, Freeze, Mixes
+from prunus.core.graph.facts import Couple, Freeze, Mixes, Sums
 from prunus.core.graph.ir import Dim, Graph, Node, Tensor
 from prunus.core.graph.rules import default_rules, registered_ops
 from prunus.core.graph.rules._registry import rule
@@ -48,7 +48,7 @@ def test_every_registered_op_has_a_sample():
 
 def test_every_kind_of_fact_is_judged_to_be_needed_somewhere():
     kinds = {type(fact).__name__ for sample in SAMPLES.values() for fact in sample.judge.facts}
-    assert kinds == {"Couple", "Freeze", "Balance", "Sized", "Mixes", "Filters", "Free"}
+    assert kinds == {"Couple", "Freeze", "Balance", "Sized", "Mixes", "Sums", "Filters", "Free"}
 
 
 # An operator that nobody knows.
@@ -150,6 +150,24 @@ def test_a_missing_mixes_is_found():
     assert len(judge.failures()) == 3
 
 
+def _linear_judge(*more) -> Judge:
+    facts = [Couple(Dim("w", 0), Dim("y", 1)), Couple(Dim("w", 1), Dim("x", 1)), *more]
+    shapes = {"x": (2, 4), "w": (3, 4), "y": (2, 3)}
+    run = lambda attrs, x, w: op.linear(attrs, x, weight=w)  # noqa: E731
+    return _judge_of("linear", run, shapes, facts, params=["w"], rigid=[Dim("x", 0)])
+
+
+def test_a_missing_sums_is_found():
+    # What stays of the output would be taken for what it was in the original.
+    assert len(_linear_judge().failures()) == 4
+    assert _linear_judge(Sums(Dim("x", 1))).failures() == []
+
+
+def test_a_sums_without_need_is_found():
+    judge = _linear_judge(Sums(Dim("x", 1)), Sums(Dim("y", 1)))
+    assert judge.spare() == [judge.facts[-1]]
+
+
 def test_a_blinded_channel_that_is_no_number_is_found():
     # It is cut away after the operator, but would spread through a network.
     facts = [Couple(Dim("w", 0), Dim("y", 0))]
@@ -159,7 +177,7 @@ def test_a_blinded_channel_that_is_no_number_is_found():
 
 
 def test_one_axis_and_index_can_be_asked_about():
-    facts = [Couple(Dim("w", 0), Dim("y", 1)), Couple(Dim("w", 1), Dim("x", 1))]
+    facts = [Couple(Dim("w", 0), Dim("y", 1)), Couple(Dim("w", 1), Dim("x", 1)), Sums(Dim("x", 1))]
     shapes = {"x": (2, 4), "w": (3, 4), "y": (2, 3)}
     tensors = {name: Tensor(name, shape, name == "w") for name, shape in shapes.items()}
     node, graph = (
