@@ -53,7 +53,8 @@ def build(kind: str, name: str) -> tuple[Any, tuple[Any, ...], str | None]:
         if name == "raft_small":
             frame = torch.randn(1, 3, 128, 128)
             return model.eval(), (frame, torch.randn(1, 3, 128, 128)), None
-        return model.eval(), (torch.randn(1, 3, 16 if name != "s3d" else 14, 112, 112),), None
+        clip = (14, 224, 224) if name == "s3d" else (16, 112, 112)
+        return model.eval(), (torch.randn(1, 3, *clip),), None
     options: dict[str, Any] = {"weights": None}
     if name in ("googlenet", "inception_v3"):
         options["init_weights"] = True

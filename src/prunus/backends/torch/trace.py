@@ -128,7 +128,7 @@ def quiet() -> Iterator[None]:
     level = logging.root.manager.disable
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
-        logging.disable(max(level, logging.WARNING))
+        logging.disable(max(level, logging.CRITICAL))
         try:
             yield
         finally:

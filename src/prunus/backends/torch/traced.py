@@ -64,6 +64,13 @@ class TracedModule(fx.GraphModule):
         # What export hangs on its module (functions that forbid `train`, guards) stays behind.
         for table in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             setattr(self, table, getattr(exported, table))
+        for node in exported.graph.nodes:
+            if node.op == "get_attr" and "." not in node.target:
+                # A tensor that `forward` builds is a plain attribute there; as a buffer it
+                # is copied and moved with the module, and stays out of the state dict.
+                value = vars(exported).get(node.target)
+                if isinstance(value, torch.Tensor):
+                    self.register_buffer(node.target, value, persistent=False)
         self.graph = exported.graph
 
     def __deepcopy__(self, memo: dict[int, Any]) -> fx.GraphModule:
