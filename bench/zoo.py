@@ -153,6 +153,7 @@ def _multiply_adds(model: Any, example: tuple[Any, ...], macs: int) -> dict[str,
     model.requires_grad_(False)
     counter = FlopCounterMode(display=False)
     plain = torch.backends.mkldnn.flags(enabled=False)
+    torch.backends.mha.set_fastpath_enabled(False)
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), plain, counter:
         model(*example)
     return {"macs_here": macs, "macs_torch": counter.get_total_flops() // 2}
