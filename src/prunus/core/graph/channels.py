@@ -155,13 +155,9 @@ class _Walk:
                 couples.append(fact)
                 mentioned.add(a)
                 mentioned.add(b)
-            case Freeze(dim, because, index):
+            case Freeze(dim):
                 mentioned.add(dim)
-                if dim in self.atoms:
-                    atoms = self.atoms[dim]
-                    self.freezes.append((atoms if index is None else atoms[index], because))
-                else:
-                    self.rigid.setdefault(dim, because)
+                self._freeze(fact)
             case Mixes(dim):
                 mentioned.add(dim)
                 if dim in self.atoms:
@@ -184,6 +180,14 @@ class _Walk:
                     self.filters[dim] = None
             case Free(dim):
                 self.atoms[dim] = self._new(self.graph.size(dim))
+
+    def _freeze(self, fact: Freeze) -> None:
+        atoms = self.atoms.get(fact.dim)
+        if atoms is None:
+            self.rigid.setdefault(fact.dim, fact.because)
+        else:
+            stay = atoms if fact.index is None else atoms[fact.index]
+            self.freezes.append((stay, fact.because))
 
     def _remember_origin(self, node: Node) -> None:
         sources = [
