@@ -10,6 +10,8 @@ PrunusError
 ├── CriterionError      a criterion that cannot judge this group
 ├── VerificationError   the cut model does not compute what it should
 ├── LoadError           a file that does not fit the model
+├── PlanError           a budget that cannot be planned for
+├── ConfigError         a configuration file or an override that cannot be used
 └── MissingExtraError   an optional dependency that is not installed
 """
 
@@ -19,11 +21,13 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "ConfigError",
     "CriterionError",
     "GraphError",
     "LoadError",
     "MissingExtraError",
     "NothingToCutError",
+    "PlanError",
     "PrunusError",
     "RatioError",
     "RegistryError",
@@ -94,6 +98,14 @@ class VerificationError(PrunusError):
 
 class LoadError(PrunusError):
     """A file that is damaged, or belongs to another architecture."""
+
+
+class PlanError(PrunusError):
+    """What was measured does not allow the plan that was asked for."""
+
+
+class ConfigError(PrunusError):
+    """A configuration that says what cannot be, with the place where it says so."""
 
 
 class MissingExtraError(PrunusError):
