@@ -67,13 +67,16 @@ class Rounding:
         counts = [0] * len(self.parts)
         for place, part in enumerate(self.parts):
             if place not in self._tied:
-                asked = asked_count(part.size, ratios[part.group])
-                counts[place] = self._aligned(part.group, asked, align)
+                counts[place] = self.rounded(part.group, ratios[part.group], align)
         for cluster in self.clusters:
             found = _Solver(self, cluster, ratios, align).counts()
             for place, count in zip(cluster.parts, found, strict=True):
                 counts[place] = count
         return counts
+
+    def rounded(self, group: int, ratio: float, align: int = 1) -> int:
+        """Return how many channels of one group a ratio stands for, whatever others lose."""
+        return self._aligned(group, asked_count(self.sizes[group], ratio), align)
 
     def by_group(self, counts: Sequence[int]) -> list[int]:
         """Add up the counts of the parts of each group."""

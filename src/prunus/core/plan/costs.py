@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,23 +20,16 @@ from numpy.typing import NDArray
 from prunus.core.cut.counts import rounding_of
 from prunus.core.cut.rounding import Axis, Cluster, Part, Rounding
 from prunus.core.errors import PlanError
-from prunus.core.graph.costs import node_macs
+from prunus.core.graph.costs import Cost, node_macs
 from prunus.core.graph.groups import Groups
 from prunus.core.graph.ir import Dim, Graph
 from prunus.core.plan.polynomial import Polynomial, Terms
 
-__all__ = ["Cost", "CostTable", "cost_table"]
+__all__ = ["CostTable", "cost_table"]
 
 SCHEMA = 1
 
 Floats = NDArray[np.float64]
-
-
-class Cost(NamedTuple):
-    """What one run of a model costs, for the example that was traced."""
-
-    macs: int
-    numel: int
 
 
 def cost_table(groups: Groups) -> dict[str, Any]:
