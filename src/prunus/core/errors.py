@@ -8,10 +8,14 @@ PrunusError
 ├── RatioError          a ratio that cannot be asked for
 ├── NothingToCutError   a cut that would remove nothing
 ├── CriterionError      a criterion that cannot judge this group
+├── EvaluationError     data or a metric that cannot be used
 ├── VerificationError   the cut model does not compute what it should
 ├── LoadError           a file that does not fit the model
 ├── PlanError           a budget that cannot be planned for
 ├── ConfigError         a configuration file or an override that cannot be used
+├── StudyError          a study that cannot be read or written, or holds nonsense
+│   ├── StudyMismatchError  a study of another model, data set or criterion
+│   └── StudyConflictError  two values for what was measured once
 └── MissingExtraError   an optional dependency that is not installed
 """
 
@@ -23,6 +27,7 @@ from collections.abc import Iterable
 __all__ = [
     "ConfigError",
     "CriterionError",
+    "EvaluationError",
     "GraphError",
     "LoadError",
     "MissingExtraError",
@@ -31,6 +36,9 @@ __all__ = [
     "PrunusError",
     "RatioError",
     "RegistryError",
+    "StudyConflictError",
+    "StudyError",
+    "StudyMismatchError",
     "TraceError",
     "UnknownNameError",
     "VerificationError",
@@ -92,6 +100,10 @@ class CriterionError(PrunusError):
     """A criterion that is unknown, or cannot judge this group."""
 
 
+class EvaluationError(PrunusError):
+    """Batches, a metric or a `forward` that the engine cannot measure with."""
+
+
 class VerificationError(PrunusError):
     """The cut model does not compute what the original computes without those channels."""
 
@@ -106,6 +118,18 @@ class PlanError(PrunusError):
 
 class ConfigError(PrunusError):
     """A configuration that says what cannot be, with the place where it says so."""
+
+
+class StudyError(PrunusError):
+    """A study file that cannot be read or written, or something in it that cannot be true."""
+
+
+class StudyMismatchError(StudyError):
+    """A study of another model, data set, metric or criterion than the one at hand."""
+
+
+class StudyConflictError(StudyError):
+    """Two values for one cell, one baseline or one ratio."""
 
 
 class MissingExtraError(PrunusError):
