@@ -31,11 +31,11 @@ class Measurements(Protocol):
         ...
 
     @property
-    def relative(self) -> str:
+    def caveat(self) -> str:
         """Return why no loss can be relative to the baseline; "" where it can."""
         ...
 
-    def curve(self, name: str, *, absolute: bool = False, bounded: bool = False) -> Any:
+    def curve(self, name: str, *, absolute: bool = False) -> Any:
         """Return the losses of a group by ratio, with `points`."""
         ...
 

@@ -94,11 +94,11 @@ def _scale(
     study: Measurements, asked: Mapping[str, float], absolute: bool
 ) -> tuple[bool, list[str]]:
     """Return whether losses are absolute, and what to say of that."""
-    if absolute or not study.relative:
+    if absolute or not study.caveat:
         return absolute, []
     if "loss" in asked:
         raise PlanError(
-            study.relative,
+            study.caveat,
             fix="pass absolute=True (--absolute on the command line), with the loss in units of "
             "the metric",
         )

@@ -9,7 +9,7 @@ costed whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from prunus.core.plan.units import Choice, Unit, units_of
 __all__ = ["Budget", "fits", "optimise"]
 
 ROUNDS = 40
+EXCHANGES = 300
+"""How many exchanges of two steps are costed before a plan is called the best."""
+_NOTHING = 1e-9
 Budget = Mapping[str, float]
 """{"macs": the most that may be left, "numel": likewise}"""
 
@@ -51,6 +54,7 @@ class _Search:
         self.budget = budget
         self.align = align
         self.best: tuple[float, list[int]] | None = None
+        self.polished: tuple[float, list[int]] | None = None
 
     def run(self) -> dict[int, float]:
         """Return the best plan found, as ratios by group."""
@@ -58,12 +62,14 @@ class _Search:
         self._keep(smallest)
         if self.best is None:
             raise self._out_of_reach(smallest)
-        self._rounds()
-        self._polish()
+        # Where one looks from decides which of several good plans is found.
+        midway = self._midway()
+        for start in (midway, 0.0 * midway, self._gone(self.best[1])):
+            self._rounds(start)
+            self._polish()
         return self._ratios(self.best[1])
 
-    def _rounds(self) -> None:
-        point = self._midway()
+    def _rounds(self, point: Floats) -> None:
         inner = dict(self.budget)
         seen: set[tuple[int, ...]] = set()
         for _ in range(ROUNDS):
@@ -126,46 +132,51 @@ class _Search:
 
     def _polish(self) -> None:
         """Give back what need not go, and exchange one unit's step for another's."""
-        while self.best is not None:
-            before = self.best[0]
-            for candidate in self._neighbours(list(self.best[1])):
-                if self._price(candidate) < self.best[0]:
-                    self._keep(candidate)
-                    if self.best[0] < before:
-                        break
-            if self.best[0] >= before:
-                return
+        while self.best is not None and self.best != self.polished:
+            self.polished = before = self.best
+            for candidate in self._neighbours(list(before[1])):
+                self._keep(candidate)
+                if self.best != before:
+                    break
 
-    def _neighbours(self, chosen: list[int]) -> Iterator[list[int]]:
-        """Yield the plans one exchange away that should fit, the cheapest first."""
+    def _neighbours(self, chosen: list[int]) -> list[list[int]]:
+        """Return the plans one or two steps away that lose less and fit, the best first."""
         steps = [
             (u, c) for u, unit in enumerate(self.units) for c in range(len(unit)) if c != chosen[u]
         ]
-        here = self._gone(chosen)
-        rows = np.array([self._moved(here, self.units[u][c], self.units[u]) for u, c in steps])
-        base = {kind: float(costs[0]) for kind, costs in self._costs(here[None]).items()}
-        change = {kind: costs - base[kind] for kind, costs in self._costs(rows).items()}
-        price = np.array(
-            [self.units[u][c].price - self.units[u][chosen[u]].price for u, c in steps]
-        )
-        owner = np.array([u for u, _ in steps])
-        gains = price[:, None] + price[None, :]
-        other = owner[:, None] != owner[None, :]
-        good = other & (gains < -1e-9) & (np.arange(len(steps))[:, None] < np.arange(len(steps)))
-        for kind, most in self.budget.items():
-            total = base[kind] + change[kind][:, None] + change[kind][None, :]
-            good &= total <= most * 1.01
-        singles = [(float(price[k]), (k,)) for k in np.flatnonzero(price < -1e-9).tolist()]
-        first, second = np.nonzero(good)
-        pairs = [
-            (float(gains[a, b]), (a, b))
-            for a, b in zip(first.tolist(), second.tolist(), strict=True)
-        ]
-        for _, moves in sorted([*singles, *pairs])[:200]:
+        plans = []
+        for moves in self._steps(chosen, steps)[:EXCHANGES]:
             candidate = list(chosen)
             for k in moves:
                 candidate[steps[k][0]] = steps[k][1]
-            yield candidate
+            plans.append(candidate)
+        if not plans:
+            return []
+        fit = np.ones(len(plans), bool)
+        for kind, costs in self._costs(np.array([self._gone(one) for one in plans])).items():
+            fit &= costs <= self.budget[kind]
+        return [plans[k] for k in np.flatnonzero(fit).tolist()]
+
+    def _steps(self, chosen: list[int], steps: list[tuple[int, int]]) -> list[tuple[int, ...]]:
+        """Return single steps and pairs of steps that lose less and nearly fit, the best first."""
+        here = self._gone(chosen)
+        rows = np.array([self._moved(here, self.units[u][c], self.units[u]) for u, c in steps])
+        price = np.array([self._step(u, chosen[u], c) for u, c in steps])
+        owner = np.array([u for u, _ in steps])
+        gains = price[:, None] + price[None, :]
+        good = np.triu(owner[:, None] != owner[None, :]) & (gains < -_NOTHING)
+        base = {kind: float(costs[0]) for kind, costs in self._costs(here[None]).items()}
+        for kind, costs in self._costs(rows).items():
+            change = costs - base[kind]
+            # Two neighbours' steps together cost another amount than one by one.
+            good &= base[kind] + change[:, None] + change[None, :] <= 1.1 * self.budget[kind]
+        first, second = np.nonzero(good)
+        found: list[tuple[float, tuple[int, ...]]] = [
+            (float(price[k]), (k,)) for k in np.flatnonzero(price < -_NOTHING).tolist()
+        ]
+        for a, b in zip(first.tolist(), second.tolist(), strict=True):
+            found.append((float(gains[a, b]), (a, b)))
+        return [moves for _, moves in sorted(found)]
 
     def _step(self, unit: int, now: int, then: int) -> float:
         return self.units[unit][then].price - self.units[unit][now].price
