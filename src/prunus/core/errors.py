@@ -8,6 +8,9 @@ PrunusError
 ├── RatioError          a ratio that cannot be asked for
 ├── NothingToCutError   a cut that would remove nothing
 ├── CriterionError      a criterion that cannot judge this group
+├── TrainingError       a training that cannot start, go on or succeed
+│   └── StoppedError        it was interrupted, and can go on
+├── ExportError         a model that cannot be exported, or comes out different
 ├── VerificationError   the cut model does not compute what it should
 ├── LoadError           a file that does not fit the model
 └── MissingExtraError   an optional dependency that is not installed
@@ -20,6 +23,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "CriterionError",
+    "ExportError",
     "GraphError",
     "LoadError",
     "MissingExtraError",
@@ -27,7 +31,9 @@ __all__ = [
     "PrunusError",
     "RatioError",
     "RegistryError",
+    "StoppedError",
     "TraceError",
+    "TrainingError",
     "UnknownNameError",
     "VerificationError",
     "nearest",
@@ -86,6 +92,18 @@ class NothingToCutError(PrunusError):
 
 class CriterionError(PrunusError):
     """A criterion that is unknown, or cannot judge this group."""
+
+
+class TrainingError(PrunusError):
+    """A training that cannot start, go on or succeed."""
+
+
+class StoppedError(TrainingError):
+    """A training that was interrupted: a checkpoint is there, from which it goes on."""
+
+
+class ExportError(PrunusError):
+    """A model that cannot be exported, or whose file computes something else."""
 
 
 class VerificationError(PrunusError):
