@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 __all__ = [
     "AugmentSettings",
@@ -22,6 +22,8 @@ __all__ = [
 
 Length = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+
+KINDS = ("folder", "csv", "datasets", "digits")
 
 
 class _Section(BaseModel):
@@ -45,17 +47,17 @@ class ModelSettings(_Section):
         description="What the factory is called with, such as {num_classes: 10}.",
     )
     weights: Path | None = Field(
-        None,
+        default=None,
         description="Trained weights: a safetensors file, a file of prunus.save, or a PyTorch file "
-        "of plain tensors. None starts from the factory's own.",
+        "of plain tensors. null starts from the factory's own.",
     )
     shape: tuple[Length, ...] | None = Field(
-        None,
+        default=None,
         description="Shape of the input the network is traced on, batch first, such as "
-        "[1, 3, 224, 224]. None takes one image of the data.",
+        "[1, 3, 224, 224]. null takes one image of the data.",
     )
     within: str | None = Field(
-        None, description="Cut this sub-module only, where the whole cannot be traced."
+        default=None, description="Cut this sub-module only, where the whole cannot be traced."
     )
 
 
@@ -63,75 +65,91 @@ class AugmentSettings(_Section):
     """How training images are varied; test images never are."""
 
     crop: Literal["none", "shift", "resized"] = Field(
-        "none",
+        default="none",
         description="none; shift: move the image by up to `padding` pixels; resized: take a random "
         "part of at least `smallest` of the area and enlarge it.",
     )
-    padding: int = Field(4, ge=0, description="For shift: by how many pixels at most.")
+    padding: int = Field(default=4, ge=0, description="For shift: by how many pixels at most.")
     smallest: float = Field(
-        0.25, gt=0, le=1, description="For resized: the smallest share of the area."
+        default=0.25, gt=0, le=1, description="For resized: the smallest share of the area."
     )
-    flip: bool = Field(False, description="Mirror every other image, left to right.")
+    flip: bool = Field(default=False, description="Mirror every other image, left to right.")
 
 
 class DataSettings(_Section):
     """Labelled images for training and for testing."""
 
     kind: str = Field(
-        "folder",
+        default="folder",
         description="folder: images in one folder a class; csv: a list with the columns path and "
         "label; datasets: a directory of Hugging Face's save_to_disk; digits: scikit-learn's "
         "scanned digits; or MODULE:FUNCTION that returns (train, test), each a sequence of "
         "(image, label).",
     )
     train: Path | None = Field(
-        None, description="The training images: a folder, a CSV file, or a datasets directory."
+        default=None,
+        description="The training images: a folder, a CSV file, or a datasets directory.",
     )
     test: Path | None = Field(
-        None, description="The test images, of the same kind. None keeps a share of the others."
+        default=None,
+        description="The test images, of the same kind. null keeps a share of the others.",
     )
     test_share: float = Field(
-        0.2, gt=0, lt=1, description="Without `test`: the share of each class kept for testing."
+        default=0.2,
+        gt=0,
+        lt=1,
+        description="Without `test`: the share of each class kept for testing.",
     )
-    split_seed: int = Field(0, ge=0, description="Which images those are.")
+    split_seed: int = Field(default=0, ge=0, description="Which images those are.")
     arguments: dict[str, Any] = Field(
         default_factory=dict, description="For MODULE:FUNCTION: what it is called with."
     )
     image_column: str | None = Field(
-        None, description="For csv and datasets: the column of images. None finds it."
+        default=None, description="For csv and datasets: the column of images. null finds it."
     )
     label_column: str | None = Field(
-        None, description="For csv and datasets: the column of labels. None finds it."
+        default=None, description="For csv and datasets: the column of labels. null finds it."
     )
     image_size: Length | tuple[Length, Length] | None = Field(
-        None,
-        description="Bring images to this size: one number, or [height, width]. None leaves them.",
+        default=None,
+        description="Bring images to this size: one number, or [height, width]. null leaves them.",
     )
     resize: Literal["crop", "stretch"] = Field(
-        "crop", description="crop keeps the proportions and cuts the middle out; stretch does not."
+        default="crop",
+        description="crop keeps the proportions and cuts the middle out; stretch does not.",
     )
     crop_share: float = Field(
-        1.0,
+        default=1.0,
         gt=0,
         le=1,
         description="For crop: how much of the shorter side is kept; ImageNet models like 0.875.",
     )
-    channels: Literal[1, 3] = Field(3, description="1 for grey images, 3 for colour.")
+    channels: Literal[1, 3] = Field(default=3, description="1 for grey images, 3 for colour.")
     mean: tuple[float, ...] | None = Field(
-        None,
+        default=None,
         description="Taken off each channel, whose brightness is from 0 to 1. ImageNet: "
         "[0.485, 0.456, 0.406].",
     )
-    std: tuple[float, ...] | None = Field(
-        None, description="Divides each channel after that. ImageNet: [0.229, 0.224, 0.225]."
+    std: tuple[Annotated[float, Field(gt=0)], ...] | None = Field(
+        default=None,
+        description="Divides each channel after that. ImageNet: [0.229, 0.224, 0.225].",
     )
     augment: AugmentSettings = Field(
-        default_factory=AugmentSettings, description="How training images are varied."
+        default=AugmentSettings(), description="How training images are varied."
     )
-    batch_size: int = Field(32, ge=1, description="Images in a batch.")
+    batch_size: int = Field(default=32, ge=1, description="Images in a batch.")
     workers: int = Field(
-        2, ge=0, description="Threads that read images ahead; 0 reads when they are needed."
+        default=2, ge=0, description="Threads that read images ahead; 0 reads when they are needed."
     )
+
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, kind: str) -> str:
+        if ":" not in kind and kind not in KINDS:
+            raise ValueError(
+                f"there is no kind of data {kind!r}: use {', '.join(KINDS)} or MODULE:FUNCTION"
+            )
+        return kind
 
     @model_validator(mode="after")
     def _fits(self) -> DataSettings:
@@ -141,13 +159,6 @@ class DataSettings(_Section):
                     f"{name} has {len(numbers)} numbers, and the images have {self.channels} "
                     "channels: give one number, or one a channel"
                 )
-        if self.std is not None and min(self.std) <= 0:
-            raise ValueError("every number of std must be larger than 0")
-        if ":" not in self.kind and self.kind not in ("folder", "csv", "datasets", "digits"):
-            raise ValueError(
-                f"there is no kind of data {self.kind!r}: use folder, csv, datasets, digits or "
-                "MODULE:FUNCTION"
-            )
         if self.kind in ("folder", "csv", "datasets") and self.train is None:
             raise ValueError(f"data of kind {self.kind!r} needs `train`, the path of its images")
         return self
@@ -157,14 +168,14 @@ class MetricSettings(_Section):
     """What a model is judged by."""
 
     name: str = Field(
-        "top1",
+        default="top1",
         min_length=1,
         description="top1, top5, or MODULE:OBJECT: a function (output, batch) -> one score a "
         "sample, or an object (or class) with update, compute and reset.",
     )
-    higher_is_better: bool = Field(True, description="False where the metric is a loss.")
+    higher_is_better: bool = Field(default=True, description="False where the metric is a loss.")
     key: str | None = Field(
-        None, description="Which entry counts, where the object computes several."
+        default=None, description="Which entry counts, where the object computes several."
     )
 
 
@@ -172,73 +183,97 @@ class DistillationSettings(_Section):
     """Learn from the answers of the unpruned model, too."""
 
     weight: float = Field(
-        0.5, gt=0, le=1, description="The teacher's share of the loss; the labels have the rest."
+        default=0.5,
+        gt=0,
+        le=1,
+        description="The teacher's share of the loss; the labels have the rest.",
     )
     temperature: float = Field(
-        4.0, gt=0, description="How much the teacher's second thoughts count: 1 is as they are."
+        default=4.0,
+        gt=0,
+        description="How much the teacher's second thoughts count: 1 is as they are.",
     )
 
 
 class TrainSettings(_Section):
     """How a classifier is trained, before the cut and after it."""
 
-    epochs: int = Field(20, ge=1, description="Rounds over the training images.")
+    epochs: int = Field(default=20, ge=1, description="Rounds over the training images.")
     optimizer: Literal["sgd", "adamw"] = Field(
-        "adamw", description="sgd (with Nesterov's momentum) or adamw."
+        default="adamw", description="sgd (with Nesterov's momentum) or adamw."
     )
     learning_rate: float = Field(
-        0.001, gt=0, description="The highest rate. adamw likes 0.001, sgd 0.05."
+        default=0.001, gt=0, description="The highest rate. adamw likes 0.001, sgd 0.05."
     )
     schedule: Literal["cosine", "step", "constant"] = Field(
-        "cosine", description="How the rate falls: cosine to nothing, in steps, or not at all."
+        default="cosine",
+        description="How the rate falls: cosine to nothing, in steps, or not at all.",
     )
     step_epochs: tuple[Length, ...] = Field(
-        (), description="For step: after which epochs it falls. None: after 1/2 and 3/4 of them."
+        default=(),
+        description="For step: after which epochs it falls. [] is after 1/2 and 3/4 of them.",
     )
     step_factor: float = Field(
-        0.1, gt=0, lt=1, description="For step: what is left of the rate each time."
+        default=0.1, gt=0, lt=1, description="For step: what is left of the rate each time."
     )
     warmup_epochs: float = Field(
-        0.0, ge=0, description="Epochs, or a part of one, in which the rate rises from nothing."
+        default=0.0,
+        ge=0,
+        description="Epochs, or a part of one, in which the rate rises from nothing.",
     )
     weight_decay: float = Field(
-        0.01, ge=0, description="Pull of the weights to zero; norms and biases are left out."
+        default=0.01,
+        ge=0,
+        description="Pull of the weights to zero; norms and biases are left out.",
     )
-    momentum: Share = Field(0.9, description="For sgd.")
-    label_smoothing: Share = Field(0.0, description="The share of the target given to all classes.")
+    momentum: Share = Field(default=0.9, description="For sgd.")
+    label_smoothing: Share = Field(
+        default=0.0, description="The share of the target given to all classes."
+    )
     ema_decay: float | None = Field(
-        None, gt=0, lt=1, description="Test and keep a running mean of the weights, such as 0.999."
+        default=None,
+        gt=0,
+        lt=1,
+        description="Test and keep a running mean of the weights, such as 0.999.",
     )
     clip: float | None = Field(
-        None, gt=0, description="The largest norm of the gradients; longer ones are shortened."
+        default=None,
+        gt=0,
+        description="The largest norm of the gradients; longer ones are shortened.",
     )
     mixed_precision: bool | Literal["auto"] = Field(
-        "auto", description="Compute in half precision where that is safe; auto: on a GPU."
+        default="auto", description="Compute in half precision where that is safe; auto: on a GPU."
     )
     device: str = Field(
-        "auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:1."
+        default="auto",
+        pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
+        description="auto, cpu, cuda or cuda:1.",
     )
     seed: int | None = Field(
-        0, ge=0, description="The same seed, the same training. null: another one each time."
+        default=0,
+        ge=0,
+        description="The same seed, the same training. null: another one each time.",
     )
     patience: int | None = Field(
-        None, ge=1, description="Stop after so many epochs without a better metric."
+        default=None, ge=1, description="Stop after so many epochs without a better metric."
     )
     keep: Literal["best", "last"] = Field(
-        "best", description="The weights of the best epoch, or of the last one."
+        default="best", description="The weights of the best epoch, or of the last one."
     )
     distillation: DistillationSettings | None = Field(
-        None, description="Learn from the unpruned model, too; read by finetune."
+        default=None, description="Learn from the unpruned model, too; read by finetune."
     )
     checkpoint_every: int | None = Field(
-        None, ge=1, description="Steps between checkpoints; there is one after each epoch anyway."
+        default=None,
+        ge=1,
+        description="Steps between checkpoints; there is one after each epoch anyway.",
     )
-    log_every: int = Field(10, ge=1, description="Steps between two lines of the log.")
+    log_every: int = Field(default=10, ge=1, description="Steps between two lines of the log.")
     tensorboard: bool = Field(
-        False, description="Write TensorBoard logs as well (pip install 'prunus[train]')."
+        default=False, description="Write TensorBoard logs as well (pip install 'prunus[train]')."
     )
     folder: Path = Field(
-        Path("runs/train"), description="Where the checkpoint and the logs are kept."
+        default=Path("runs/train"), description="Where the checkpoint and the logs are kept."
     )
 
     @model_validator(mode="after")
