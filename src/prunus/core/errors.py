@@ -9,6 +9,9 @@ PrunusError
 ├── NothingToCutError   a cut that would remove nothing
 ├── CriterionError      a criterion that cannot judge this group
 ├── EvaluationError     data or a metric that cannot be used
+├── TrainingError       a training that cannot start, go on or succeed
+│   └── StoppedError        it was interrupted, and can go on
+├── ExportError         a model that cannot be exported, or comes out different
 ├── VerificationError   the cut model does not compute what it should
 ├── LoadError           a file that does not fit the model
 ├── PlanError           a budget that cannot be planned for
@@ -28,6 +31,7 @@ __all__ = [
     "ConfigError",
     "CriterionError",
     "EvaluationError",
+    "ExportError",
     "GraphError",
     "LoadError",
     "MissingExtraError",
@@ -36,10 +40,12 @@ __all__ = [
     "PrunusError",
     "RatioError",
     "RegistryError",
+    "StoppedError",
     "StudyConflictError",
     "StudyError",
     "StudyMismatchError",
     "TraceError",
+    "TrainingError",
     "UnknownNameError",
     "VerificationError",
     "nearest",
@@ -102,6 +108,18 @@ class CriterionError(PrunusError):
 
 class EvaluationError(PrunusError):
     """Batches, a metric or a `forward` that the engine cannot measure with."""
+
+
+class TrainingError(PrunusError):
+    """A training that cannot start, go on or succeed."""
+
+
+class StoppedError(TrainingError):
+    """A training that was interrupted: a checkpoint is there, from which it goes on."""
+
+
+class ExportError(PrunusError):
+    """A model that cannot be exported, or whose file computes something else."""
 
 
 class VerificationError(PrunusError):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from prunus.core.errors import LoadError, RatioError
+from prunus.core.files import whole_file
 from prunus.core.graph.costs import Cost
 
 __all__ = ["Compared", "Plan", "Planned"]
@@ -89,19 +89,9 @@ class Plan:
 
     def save(self, path: str | Path) -> None:
         """Write the plan; a file that is there is replaced only once the new one is whole."""
-        path = Path(path)
         text = json.dumps(self.to_data(), indent=2, allow_nan=False)
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
+        with whole_file(path) as part:
             part.write_text(text + "\n", encoding="utf-8")
-            os.replace(part, path)
-        except OSError as error:
-            raise LoadError(
-                f"cannot write {str(path)!r}: {error}",
-                fix="choose a folder that exists, may be written to and has room",
-            ) from error
-        finally:
-            _forget(part)
 
     def to_data(self) -> dict[str, Any]:
         """Return the plan as JSON that every parser reads; what is not known is left out."""
@@ -175,9 +165,3 @@ def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in row.items()
     }
 
-
-def _forget(part: Path) -> None:
-    try:
-        part.unlink(missing_ok=True)
-    except OSError:
-        return  # where nothing could be written, there is nothing to take away
