@@ -252,6 +252,7 @@ class TrainSettings(_Section):
     seed: int | None = Field(
         default=0,
         ge=0,
+        lt=2**32,
         description="The same seed, the same training. null: another one each time.",
     )
     patience: int | None = Field(

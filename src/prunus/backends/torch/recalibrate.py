@@ -14,18 +14,15 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils._pytree import tree_map
 
+from prunus.backends.torch.batches import Forward, run_on, to_home
 from prunus.backends.torch.lower import operator_of
 from prunus.backends.torch.traced import BATCH_NORMS, BatchNorm
 from prunus.backends.torch.untouched import evaluating
 from prunus.backends.torch.vocabulary import arguments
-from prunus.core.engine.evaluation import inputs_of
 from prunus.core.errors import EvaluationError, PrunusError
 
 __all__ = ["recalibrate"]
-
-Forward = Callable[[nn.Module, Any], Any]
 
 
 def recalibrate(
@@ -51,7 +48,7 @@ def recalibrate(
     learnt: dict[str, _Learnt] = {}
     with _statistics_kept(learnt) as done:
         with evaluating(model), torch.no_grad(), _listening(layers, learnt):
-            _run(model, batches, forward or _call)
+            _run(model, batches, forward)
             _check(learnt)
             found = {name: one.values() for name, one in learnt.items()}
         # Where a batch norm counts in a buffer, `evaluating` has set that back.
@@ -163,28 +160,10 @@ def _traced_hook(name: str, learnt: dict[str, _Learnt]) -> Callable[..., Any]:
     return averaged
 
 
-def _call(model: nn.Module, batch: Any) -> Any:
-    given = batch if isinstance(batch, Mapping) else inputs_of(batch)
-    home = next((one.device for one in model.parameters()), torch.device("cpu"))
-    given = tree_map(lambda one: one.to(home) if isinstance(one, torch.Tensor) else one, given)
-    return model(**given) if isinstance(given, Mapping) else model(given)
-
-
-def _run(model: nn.Module, batches: Iterable[Any], forward: Forward) -> None:
+def _run(model: nn.Module, batches: Iterable[Any], forward: Forward | None) -> None:
     count = 0
     for count, batch in enumerate(batches, 1):
-        try:
-            forward(model, batch)
-        except PrunusError:
-            raise
-        except Exception as error:  # the user's own forward may raise anything
-            few = "more than 1 value per channel" in str(error)
-            raise EvaluationError(
-                f"the model does not run on batch {count}: {type(error).__name__}: {error}",
-                fix="give batches of more than one image, for statistics need several"
-                if few
-                else "give batches the model accepts, or say how it is called: forward=",
-            ) from error
+        run_on(model, to_home(batch, model), count, forward)
     if not count:
         raise EvaluationError(
             "there is no batch to take statistics from",

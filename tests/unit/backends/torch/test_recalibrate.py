@@ -160,7 +160,9 @@ def test_a_failure_changes_nothing(make, given, told):
 
 def test_one_value_is_too_few():
     model = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.BatchNorm2d(3))
-    with pytest.raises(EvaluationError, match=r"(?s)batch 1: ValueError.*more than one image"):
+    with pytest.raises(
+        EvaluationError, match=r"(?s)batch 1: ValueError.*more than one image, for batch"
+    ):
         recalibrate(model, [image(1)])
 
 
