@@ -164,4 +164,3 @@ def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in row.items()
     }
-
