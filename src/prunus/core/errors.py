@@ -8,11 +8,15 @@ PrunusError
 ├── RatioError          a ratio that cannot be asked for
 ├── NothingToCutError   a cut that would remove nothing
 ├── CriterionError      a criterion that cannot judge this group
+├── EvaluationError     data or a metric that cannot be used
 ├── TrainingError       a training that cannot start, go on or succeed
 │   └── StoppedError        it was interrupted, and can go on
 ├── ExportError         a model that cannot be exported, or comes out different
 ├── VerificationError   the cut model does not compute what it should
 ├── LoadError           a file that does not fit the model
+├── StudyError          a study that cannot be read or written, or holds nonsense
+│   ├── StudyMismatchError  a study of another model, data set or criterion
+│   └── StudyConflictError  two values for what was measured once
 └── MissingExtraError   an optional dependency that is not installed
 """
 
@@ -23,6 +27,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "CriterionError",
+    "EvaluationError",
     "ExportError",
     "GraphError",
     "LoadError",
@@ -32,6 +37,9 @@ __all__ = [
     "RatioError",
     "RegistryError",
     "StoppedError",
+    "StudyConflictError",
+    "StudyError",
+    "StudyMismatchError",
     "TraceError",
     "TrainingError",
     "UnknownNameError",
@@ -94,6 +102,10 @@ class CriterionError(PrunusError):
     """A criterion that is unknown, or cannot judge this group."""
 
 
+class EvaluationError(PrunusError):
+    """Batches, a metric or a `forward` that the engine cannot measure with."""
+
+
 class TrainingError(PrunusError):
     """A training that cannot start, go on or succeed."""
 
@@ -112,6 +124,18 @@ class VerificationError(PrunusError):
 
 class LoadError(PrunusError):
     """A file that is damaged, or belongs to another architecture."""
+
+
+class StudyError(PrunusError):
+    """A study file that cannot be read or written, or something in it that cannot be true."""
+
+
+class StudyMismatchError(StudyError):
+    """A study of another model, data set, metric or criterion than the one at hand."""
+
+
+class StudyConflictError(StudyError):
+    """Two values for one cell, one baseline or one ratio."""
 
 
 class MissingExtraError(PrunusError):

@@ -1,0 +1,1 @@
+"""Which cells are measured, in which order and on how many samples."""
