@@ -40,6 +40,7 @@ class BatchNorm(nn.Module):
         momentum: float,
         eps: float,
     ) -> Any:
+        """Return what the operator returns."""
         y = nn.functional.batch_norm(x, mean, var, weight, bias, self.training, momentum, eps)
         return (y,) if self.several else y
 

@@ -230,9 +230,7 @@ class Study:
             align: Leave a multiple of this many channels, where a group has that many.
             absolute: Losses in units of the metric, not relative to the baseline.
         """
-        return make_plan(
-            self, loss=loss, macs=macs, params=params, align=align, absolute=absolute
-        )
+        return make_plan(self, loss=loss, macs=macs, params=params, align=align, absolute=absolute)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return everything as JSON, and write it if a path is given."""

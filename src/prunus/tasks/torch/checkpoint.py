@@ -182,7 +182,7 @@ def set_random(
         torch.random.set_rng_state(tensors["cpu"])
         if device.type == "cuda" and "cuda" in tensors:
             torch.cuda.set_rng_state(tensors["cuda"], device)
-    except (ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, RuntimeError, OverflowError) as error:
         raise damaged(path, error) from error
 
 
