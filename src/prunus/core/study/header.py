@@ -128,6 +128,10 @@ class Header:
         )
         return f"a group: {_described(mine)} {own}, {_described(yours)} {others}"
 
+    def essence(self) -> str:
+        """Return, as text, what `difference` looks at: the same for all files of one study."""
+        return json.dumps([asdict(self.identity), [asdict(group) for group in self.groups]])
+
     def to_json(self) -> str:
         """Return the header as text."""
         try:
