@@ -11,6 +11,7 @@ import pytest
 
 from prunus.core.errors import StudyConflictError, StudyError, StudyMismatchError
 from prunus.core.study.cells import Baseline, Key
+from prunus.core.study.database import Database
 from prunus.core.study.store import Store
 
 from .samples import (
@@ -232,3 +233,15 @@ def test_two_that_have_it_open_see_each_other(tmp_path):
         assert len(one.cells()) == 2
         with pytest.raises(StudyConflictError, match=r"scored 0\.5 before, and 0\.6 now"):
             two.add([exact("stem.weight", 1, 0.6)])
+
+
+def test_whoever_is_slower_goes_on_with_the_file_of_the_other(tmp_path, monkeypatch):
+    path = tmp_path / "a.study"
+
+    def meanwhile(_):
+        monkeypatch.undo()
+        filled(path)
+
+    monkeypatch.setattr(Database, "give_room_back", meanwhile)
+    with Store.open_or_create(path, HEADER) as store:
+        assert len(store.cells()) == 7
