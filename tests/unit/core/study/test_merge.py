@@ -113,7 +113,7 @@ def test_it_is_the_union(tmp_path):
 
 def test_one_study_is_copied_and_one_path_may_be_text(tmp_path):
     path = filled(tmp_path / "a.study")
-    merge([str(path)], str(tmp_path / "b.study"))
+    merge(str(path), str(tmp_path / "b.study"))
     assert content(tmp_path / "b.study") == content(path)
     merge([path], path)
     assert content(tmp_path / "b.study") == content(path)
