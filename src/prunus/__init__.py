@@ -6,7 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prunus.api import load, prune, save, trace
+    from prunus.api import analyze, load, merge, prune, save, trace
+    from prunus.core.engine.evaluation import Evaluation
     from prunus.core.errors import PrunusError
     from prunus.core.graph.rules import default_rules
     from prunus.core.plan.plan import Plan
@@ -14,20 +15,24 @@ if TYPE_CHECKING:
     from prunus.core.study.study import Study
 
 __all__ = [
+    "Evaluation",
     "Plan",
     "Pruned",
     "PrunusError",
     "Study",
     "Trace",
+    "analyze",
     "default_rules",
     "load",
+    "merge",
     "prune",
     "save",
     "trace",
 ]
 
 _HOMES = {
-    "prunus.api": ("load", "prune", "save", "trace"),
+    "prunus.api": ("analyze", "load", "merge", "prune", "save", "trace"),
+    "prunus.core.engine.evaluation": ("Evaluation",),
     "prunus.core.errors": ("PrunusError",),
     "prunus.core.graph.rules": ("default_rules",),
     "prunus.core.plan.plan": ("Plan",),

@@ -1,0 +1,48 @@
+"""The engine's program of every small net gives, for every cut, what the cut model gives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from prunus.backends.torch.backend import TorchBackend
+from prunus.core.engine.table import table_of
+from prunus.core.errors import NothingToCutError
+from prunus.core.graph.channels import close
+from prunus.core.graph.groups import find_groups
+
+from .judge import differ, ready, run, wide
+from .pattern_nets import PATTERNS
+
+WHOLE_MODELS: dict[str, str] = {}
+"""Nets that cannot be run as a program for every batch size, and why."""
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_the_program_gives_what_cut_models_give(name: str) -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    one = PATTERNS[name]
+    model = ready(one.build(), seed=3)
+    backend = TorchBackend()
+    traced = backend.trace(model, wide(one.example(2)))
+    groups = find_groups(close(traced.graph, None, traced.pinned))
+    try:
+        table = table_of(groups, (0.3, 0.6), None, backend.weights(traced))
+    except NothingToCutError:
+        return
+    with backend.laboratory(traced, table.cuts, rules=None, recalibrate=None) as lab:
+        sweep = lab.sweep(1 << 20)
+        for batch in (2, 3):
+            example = wide(one.example(batch))
+            call = backend.trace(model, example).example
+            values = sweep.program.read(call.args, call.kwargs)
+            assert values is not None
+            found = {}
+            with torch.no_grad():
+                whole = sweep.run(values, list(table.cuts), found.__setitem__)
+                assert differ(run(model, example), whole) < 1e-9
+                for key in table.cuts:
+                    if isinstance(found[key], Exception):
+                        raise found[key]
+                    assert differ(run(lab.build(key), example), found[key]) < 1e-9, key
