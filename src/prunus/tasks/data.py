@@ -84,6 +84,14 @@ class Loader:
 
         return self._batches(self._for_training(order.tolist())[skip:], varied)
 
+    def mixed(self, batches: int, seed: int = 0) -> Iterator[tuple[Any, Any]]:
+        """Give so many batches in random order, none of the images varied.
+
+        For statistics: in order, a batch of a folder would be of one class alone.
+        """
+        order = np.random.default_rng(seed).permutation(self.samples.count)
+        return self._batches(self._for_training(order.tolist())[:batches], self._plain)
+
     def shape(self) -> tuple[int, ...]:
         """Return the shape of the first image."""
         return self._plain(0)[0].shape

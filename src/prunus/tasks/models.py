@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from prunus.core.errors import MissingExtraError, PrunusError, UnknownNameError, nearest
 
 if TYPE_CHECKING:
+    from prunus.tasks.data import Data
     from prunus.tasks.settings import ModelSettings
 
-__all__ = ["build", "build_model", "example_of", "named", "parse_shape", "short"]
+__all__ = ["build", "build_model", "example_of", "named", "parse_shape", "shape_of", "short"]
 
 
 def build_model(settings: ModelSettings) -> Any:
@@ -197,6 +198,18 @@ def parse_shape(text: str) -> tuple[int, ...]:
             fix="give whole numbers from 1 with commas between, batch first: --shape 1,3,224,224",
         )
     return shape
+
+
+def shape_of(settings: ModelSettings, data: Data | None = None) -> tuple[int, ...]:
+    """Return the shape that a model is traced on: as the settings say, or one image of the data."""
+    if settings.shape is not None:
+        return settings.shape
+    if data is None:
+        raise PrunusError(
+            "nothing says what the model is traced on",
+            fix="give model.shape, batch first, such as [1, 3, 224, 224], or data to take it from",
+        )
+    return (1, *data.shape)
 
 
 def example_of(model: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:

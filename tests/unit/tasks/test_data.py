@@ -98,6 +98,20 @@ def test_who_stops_early_waits_for_no_other_batch():
     assert list(batches) == []
 
 
+def test_batches_for_statistics_are_mixed_and_plain(tmp_path):
+    root = folder(tmp_path, 8)
+    augment = {"crop": "shift"}
+    settings = DataSettings(kind="folder", train=root, test=root, batch_size=8, augment=augment)
+    train = load_data(settings).train
+    found = list(train.mixed(2))
+    assert [len(set(labels)) for _, labels in train] == [1, 1, 1]
+    assert all(len(set(labels)) > 1 for _, labels in found)
+    plain = {image.tobytes() for images, _ in train for image in images}
+    assert {image.tobytes() for images, _ in found for image in images} < plain
+    assert [key(one) for one in train.mixed(2)] == [key(one) for one in found]
+    assert len(list(train.mixed(99))) == 3
+
+
 def test_what_a_training_depends_on():
     found = digits(workers=1).train.described()
     assert found == digits(workers=2).train.described()

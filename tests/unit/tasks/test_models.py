@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from prunus.core.errors import MissingExtraError, PrunusError, UnknownNameError
-from prunus.tasks.models import build, build_model, example_of
-from prunus.tasks.settings import ModelSettings
+from prunus.tasks.data import load_data
+from prunus.tasks.models import build, build_model, example_of, shape_of
+from prunus.tasks.settings import DataSettings, ModelSettings
 from prunus.tasks.torch.weights import save_weights
 
 
@@ -117,3 +118,12 @@ def test_weights_of_the_settings_are_loaded(module, tmp_path):
     assert torch.equal(build_model(settings).weight, trained.weight)
     fresh = build_model(ModelSettings(name=f"{module}:wide"))
     assert fresh.out_features == 4
+
+
+def test_the_shape_of_the_settings_or_of_the_data():
+    data = load_data(DataSettings(kind="digits", channels=1))
+    given, without = ModelSettings(name="a:b", shape=(2, 3, 4)), ModelSettings(name="a:b")
+    assert shape_of(given, data) == shape_of(given) == (2, 3, 4)
+    assert shape_of(without, data) == (1, 1, 8, 8)
+    with pytest.raises(PrunusError, match=r"(?s)what the model is traced on.*give model\.shape"):
+        shape_of(without)
