@@ -76,16 +76,17 @@ def before_and_after(
     rows = [
         _row("file size", [one.file_bytes for one in figures], bytes_of),
         _row("parameters", [one.numel for one in figures], short),
-        _row("MACs", [one.macs for one in figures], short),
     ]
-    for runtime in dict.fromkeys([*first.latency, *first.unmeasured]):
+    if all(one.macs is not None for one in figures):
+        rows.append(_row("MACs", [one.macs for one in figures], short))
+    for runtime in dict.fromkeys([*first.latency, *first.missing]):
         label = f"latency, {RUNTIMES.get(runtime, runtime)}"
         taken = [one.latency.get(runtime) for one in figures]
         if all(taken):
             row = [label, *(_milliseconds(one) for one in taken)]
             rows.append([*row, share(taken[-1].median, taken[0].median)])
         else:
-            why = first.unmeasured.get(runtime) or last.unmeasured.get(runtime, "")
+            why = first.missing.get(runtime) or last.missing.get(runtime, "")
             rows.append([label, *("-" for _ in figures), str(why).splitlines()[0] if why else ""])
     if all(one.metric is not None for one in figures):
         change = last.metric - first.metric
@@ -125,7 +126,7 @@ def figures_data(one: Any) -> dict[str, Any]:
             }
             for name, taken in one.latency.items()
         },
-        "unmeasured": dict(one.unmeasured),
+        "missing": dict(one.missing),
     }
 
 

@@ -68,14 +68,15 @@ class Bar:
 
     def training(self, state: Progress) -> None:
         """Show a step of a training."""
-        detail = "" if state.loss is None else f"loss {state.loss:.3g}"
+        if state.phase == "test":
+            return  # it is short, and the bar of the training stands where it was
+        words = [f"epoch {state.epoch} of {state.epochs}"]
+        if state.loss is not None:
+            words.append(f"loss {state.loss:.3g}")
         if state.metric is not None:
-            detail += f", metric {state.metric:.4g}, best {state.best:.4g}"
-        label = f"{state.phase} epoch {state.epoch} of {state.epochs}"
-        if state.phase == "train":
-            self.show("train", state.step, state.steps, state.seconds_left, f"{label}, {detail}")
-        else:
-            self.show("test", state.step, state.steps, None, label)
+            words.append(f"metric {state.metric:.4g}, best {state.best:.4g}")
+        detail = ", ".join(words)
+        self.show("train", state.step, state.steps, state.seconds_left, detail)
 
     def analysis(self, tick: Tick) -> None:
         """Show a moment of an analysis."""

@@ -17,6 +17,7 @@ from prunus.cli.options import (
     Within,
 )
 from prunus.cli.output import Printer, before_and_after, figures_data, made_folder
+from prunus.cli.progress import Bar
 from prunus.core.errors import PlanError
 
 if TYPE_CHECKING:
@@ -171,13 +172,14 @@ def _recalibrated(work: Target, pruned: Any) -> tuple[str, ...]:
 
 def measured(work: Target, models: list[Any], costs: list[Any]) -> Any:
     """Return size, cost, latency and metric of the models."""
-    return work.kit.figures(
-        models,
-        work.example,
-        costs=costs,
-        evaluation=work.evaluation if work.has_data else None,
-        progress=None,
-    )
+    with Bar() as bar:
+        return work.kit.figures(
+            models,
+            work.example,
+            costs=costs,
+            evaluation=work.evaluation if work.has_data else None,
+            progress=lambda done, total: bar.show("judge", done, total),
+        )
 
 
 def _path(out: Path, work: Target) -> Path:

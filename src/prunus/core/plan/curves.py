@@ -115,7 +115,7 @@ def remarks(curves: Sequence[Losses]) -> list[str]:
         (unmeasured, "{} without a measured loss: left whole"),
         (nan, "{} where the metric was not a number: never chosen"),
         (negative, "{} where a cut scored above the baseline: taken as noise, not as a gain"),
-        (sum(one.falls for one in curves), "{} that falls somewhere: smoothed"),
+        (sum(one.falls for one in curves), "{} with a fall: smoothed"),
         (partial, "{} from a part of the samples"),
     ]
     nouns = ("group", "point", "curve", "curve", "loss")

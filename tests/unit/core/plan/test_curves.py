@@ -52,7 +52,7 @@ def test_the_curves_of_a_study(tmp_path):
     assert remarks([first, second]) == [
         "1 group without a measured loss: left whole",
         "1 curve where a cut scored above the baseline: taken as noise, not as a gain",
-        "1 curve that falls somewhere: smoothed",
+        "1 curve with a fall: smoothed",
     ]
     absolute = losses_of(study, absolute=True)[0]
     assert absolute.by_ratio[0.2] == pytest.approx(0.08)
