@@ -120,9 +120,20 @@ def _print_compared(printer: Printer, made: Plan, before: Any) -> None:
             share(one.numel, before.numel),
             f"{one.sum:.4f}",
             f"{one.worst:.4f}",
+            "" if one.kept is None else f"{one.kept:.1%}",
         ]
         for one in made.compared
     ]
     if len(rows) > 1:
         printer.say("\nBeside other rules at that cost, the losses of the groups one by one:")
-        printer.table(("rule", "MACs left", "parameters left", "sum of losses", "largest"), rows)
+        printer.table(
+            (
+                "rule",
+                "MACs left",
+                "parameters left",
+                "sum of losses",
+                "largest",
+                "kept, multiplied",
+            ),
+            rows,
+        )

@@ -102,13 +102,16 @@ class _Comparison:
 
     def _row(self, rule: str, setting: float | None, ratios: Ratios) -> Compared:
         counts = self.table.rounding.by_group(self.table.counts(ratios, self.align))
-        losses = [
-            share * one.at(count)
+        known = [
+            (one, share, count)
             for one, share, count in zip(self.curves, self.shares, counts, strict=True)
             if one.ratios
         ]
+        losses = [share * one.at(count) for one, share, count in known]
+        price = sum(share * one.price(count) for one, share, count in known)
+        kept = math.exp(-price) if self.curves[0].shares else None
         cost = self._cost(ratios)
-        return Compared(rule, setting, cost.macs, cost.numel, sum(losses), max(losses))
+        return Compared(rule, setting, cost.macs, cost.numel, sum(losses), max(losses), kept)
 
     def _cost(self, ratios: Ratios) -> Cost:
         return self.table.cost(self.table.counts(ratios, self.align))

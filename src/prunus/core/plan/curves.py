@@ -16,6 +16,12 @@ from prunus.core.errors import PlanError
 
 __all__ = ["Losses", "Measurements", "losses_of", "remarks"]
 
+RELATIVE = "relative loss"
+"""What a study calls its metric where losses were imported, and not measured."""
+
+_LEAST = 1e-3
+"""What is kept where all is lost, so that to lose all has a price."""
+
 
 class Measurements(Protocol):
     """What a plan asks of a study."""
@@ -52,6 +58,8 @@ class Losses:
     """How many channels each ratio took."""
     partial: int = 0
     """How many of the losses are of a part of the samples."""
+    shares: bool = False
+    """Whether a loss is a share of what the whole model scores, of which the rest is kept."""
 
     @cached_property
     def ratios(self) -> tuple[float, ...]:
@@ -73,6 +81,16 @@ class Losses:
         counts, losses = self._smooth
         return float(np.interp(count, counts, losses))
 
+    def price(self, count: float) -> float:
+        """Return what a plan pays for that: prices of several groups add up.
+
+        Two cuts that each keep a half keep a quarter together, so it is the logarithms
+        of what is kept that add up. Added up as they are, losses would make one ruined
+        group, which cannot lose more than all, cheaper than a little less everywhere.
+        """
+        loss = self.at(count)
+        return -math.log(max(_LEAST, 1.0 - loss)) if self.shares else loss
+
     @cached_property
     def falls(self) -> bool:
         """Tell whether the measured losses fall anywhere."""
@@ -91,12 +109,14 @@ class Losses:
 
 def losses_of(study: Measurements, *, absolute: bool) -> list[Losses]:
     """Return the curves of a study, in the order of the network."""
+    identity = study.header.identity
+    shares = not absolute and (identity.higher_is_better or identity.metric == RELATIVE)
     found = []
     for group in study.groups:
         curve = study.curve(group.name, absolute=absolute)
         removed = {point.ratio: point.removed for point in curve.points}
         partial = sum(point.kind == "adaptive" for point in curve.points)
-        found.append(Losses(group.name, group.size, dict(curve), removed, partial))
+        found.append(Losses(group.name, group.size, dict(curve), removed, partial, shares))
     if not any(one.ratios for one in found):
         raise PlanError(
             "no group of the study has a loss to plan with",

@@ -31,7 +31,7 @@ def make_plan(
         study: What was measured; the model is not needed.
         loss: Of every group as much as costs at most this loss when it is cut alone. This
             is the rule of PaddleSlim, to the digit.
-        macs: Keep at most this share of the multiply-adds, for the least sum of losses.
+        macs: Keep at most this share of the multiply-adds, for the least loss together.
         params: Keep at most this share of the parameters; both budgets may be given.
         align: Leave a multiple of this many channels, where a group has that many.
         absolute: Losses in units of the metric, not relative to the baseline.
@@ -60,7 +60,7 @@ def make_plan(
         ratios,
         note="; ".join([_sentence(asked, absolute), *notes]),
         align=align,
-        criterion=str(study.header.identity.criterion),
+        criterion=_criterion(study),
         asked=asked,
         groups=_groups(table, curves, ratios, align),
         before=None if table is None else table.whole,
@@ -111,7 +111,13 @@ def _sentence(asked: Mapping[str, float], absolute: bool) -> str:
         return f"each group alone loses at most {asked['loss']:g}{unit}"
     words = {"macs": "multiply-adds", "params": "parameters"}
     kept = " and ".join(f"{value:.4g} of the {words[name]}" for name, value in asked.items())
-    return f"keep at most {kept}, for the least sum of losses"
+    return f"keep at most {kept}, for the least loss of all groups together"
+
+
+def _criterion(study: Measurements) -> str:
+    """Return what the losses were measured with; "" where an imported study does not know."""
+    name = str(study.header.identity.criterion)
+    return "" if name == "unknown" else name
 
 
 def _groups(

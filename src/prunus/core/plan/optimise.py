@@ -1,10 +1,10 @@
 """The least loss within a budget: one ratio a group, chosen all together.
 
-Losses are taken to add up, group by group. Costs do not: a layer between two groups
-costs the product of what both keep. So the cost is made linear around the plan at
-hand, the best plan for that is found exactly (SciPy's HiGHS), costed as it really is,
-and so on until nothing changes. What comes back always fits: every candidate is
-costed whole.
+What groups lose is taken to be independent, so that its prices add up (`Losses.price`).
+Costs do not: a layer between two groups costs the product of what both keep. So the
+cost is made linear around the plan at hand, the best plan for that is found exactly
+(SciPy's HiGHS), costed as it really is, and so on until nothing changes. What comes
+back always fits: every candidate is costed whole.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 def optimise(
     table: CostTable, curves: Sequence[Losses], budget: Budget, align: int = 1
 ) -> dict[str, float]:
-    """Return the ratio of each group that is cut, for the least sum of losses in the budget."""
+    """Return the ratio of each group that is cut, for the lowest price in the budget."""
     search = _Search(table, units_of(table, curves, align), budget, align)
     return {table.names[k]: ratio for k, ratio in search.run().items()}
 

@@ -52,6 +52,8 @@ class Compared:
     """The losses of the groups, added up."""
     worst: float
     """The largest of them."""
+    kept: float | None = None
+    """What the groups keep one by one, multiplied; None where losses are no shares."""
 
 
 @dataclass(frozen=True)

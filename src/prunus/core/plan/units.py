@@ -60,7 +60,7 @@ def units_of(table: CostTable, curves: Sequence[Losses], align: int) -> list[Uni
             counts = [table.rounding.rounded(k, ratio, align) for k in members]
             if all(count <= curves[k].most for k, count in zip(members, counts, strict=True)):
                 price = sum(
-                    own[k] * curves[k].at(count) + _FEWER * count / curves[k].size
+                    own[k] * curves[k].price(count) + _FEWER * count / curves[k].size
                     for k, count in zip(members, counts, strict=True)
                 )
                 asked = dict.fromkeys(members, ratio)

@@ -225,7 +225,7 @@ class Study:
         Args:
             loss: Of every group as much as costs at most this loss when it is cut alone:
                 PaddleSlim's rule.
-            macs: Keep at most this share of the multiply-adds, for the least sum of losses.
+            macs: Keep at most this share of the multiply-adds, for the least loss together.
             params: Keep at most this share of the parameters.
             align: Leave a multiple of this many channels, where a group has that many.
             absolute: Losses in units of the metric, not relative to the baseline.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import pytest
 
 from prunus.core.errors import PlanError
 from prunus.core.graph.costs import Cost
+from prunus.core.plan.curves import RELATIVE
 from prunus.core.plan.loss_rule import ratios_by_loss
+from prunus.core.study.study import Study
 from prunus.testing.networks import chain
 
 from .studies import study_of
@@ -60,7 +63,8 @@ def test_a_budget_is_kept_and_is_beside_other_rules(study, budget):
         assert all(getattr(one, kind) <= getattr(plan.after, kind) for one in plan.compared)
     rules = {one.rule: one for one in plan.compared}
     assert list(rules) == ["this plan", "equal loss", "uniform"]
-    assert rules["this plan"].sum <= rules["uniform"].sum
+    assert rules["this plan"].kept >= rules["uniform"].kept
+    assert rules["this plan"].kept == pytest.approx(math.prod(1 - one.loss for one in plan.groups))
     assert rules["this plan"].sum == pytest.approx(sum(one.loss for one in plan.groups))
     assert rules["this plan"].worst == pytest.approx(max(one.loss for one in plan.groups))
     assert 0 < rules["uniform"].setting < 1
@@ -72,6 +76,18 @@ def test_a_plan_by_loss_is_beside_the_optimum_of_its_cost(study):
     assert list(rules) == ["this plan", "optimised", "uniform"]
     assert rules["this plan"].setting == 0.05
     assert all(one.macs <= plan.after.macs for one in plan.compared)
+
+
+def test_one_ruined_group_is_not_cheaper_than_a_little_less_everywhere(tmp_path):
+    # To ruin the first would cost 0.9 once, and the sum of what the others lose is more.
+    losses = {"a.weight": {0.25: 0.3, 0.9: 0.9}} | {
+        name: {0.25: 0.1, 0.5: 0.35} for name in ("b.weight", "c.weight", "d.weight")
+    }
+    study = study_of(tmp_path / "s", chain(40, 40, 40, 40, 4), losses)
+    plan = study.plan(macs=0.35)
+    assert plan.ratios["a.weight"] != 0.9
+    # Losses in other units are no shares, and are added up.
+    assert study.plan(macs=0.35, absolute=True).compared[0].kept is None
 
 
 def test_nothing_within_the_loss_is_a_plan_of_zeros(study):
@@ -119,6 +135,16 @@ def test_without_costs_a_loss_can_be_planned_and_a_budget_cannot(tmp_path):
     assert (plan.before, plan.after, plan.compared) == (None, None, ())
     with pytest.raises(PlanError, match="has no table of costs"):
         study.plan(macs=0.5)
+
+
+def test_losses_of_paddleslim_can_be_planned_by_loss(tmp_path):
+    sensitivities = {"conv1": {0.1: 0.01, 0.5: 0.2}, "conv2": {0.5: 0.02}}
+    (tmp_path / "old.data").write_bytes(pickle.dumps(sensitivities, protocol=2))
+    study = Study.from_paddleslim(tmp_path / "old.data", tmp_path / "new.study")
+    plan = study.plan(loss=0.1)
+    assert plan.ratios == pytest.approx({"conv1": 0.1 + 0.09 * 0.4 / 0.19, "conv2": 0.5})
+    assert (plan.criterion, plan.compared) == ("", ())
+    assert study.header.identity.metric == RELATIVE
 
 
 @pytest.mark.parametrize(
