@@ -79,15 +79,16 @@ def test_a_plan_by_loss_is_beside_the_optimum_of_its_cost(study):
 
 
 def test_one_ruined_group_is_not_cheaper_than_a_little_less_everywhere(tmp_path):
-    # To ruin the first would cost 0.9 once, and the sum of what the others lose is more.
-    losses = {"a.weight": {0.25: 0.3, 0.9: 0.9}} | {
-        name: {0.25: 0.1, 0.5: 0.35} for name in ("b.weight", "c.weight", "d.weight")
-    }
-    study = study_of(tmp_path / "s", chain(40, 40, 40, 40, 4), losses)
-    plan = study.plan(macs=0.35)
-    assert plan.ratios["a.weight"] != 0.9
-    # Losses in other units are no shares, and are added up.
+    others = {0.25: 0.175, 0.5: 0.35, 0.75: 0.49}
+    losses = {"a.weight": others, "b.weight": {0.25: 0.2, 0.5: 0.6, 0.9: 0.9}, "c.weight": others}
+    study = study_of(tmp_path / "s", chain(40, 40, 40, 4), losses)
+    # Added up, to ruin one is 0.9, and to cut all three is more.
+    assert study.plan(macs=0.35, absolute=True).ratios == {"b.weight": 0.9}
     assert study.plan(macs=0.35, absolute=True).compared[0].kept is None
+    # Multiplied, it keeps a tenth.
+    plan = study.plan(macs=0.35)
+    assert plan.ratios == {"a.weight": 0.75, "b.weight": 0.25, "c.weight": 0.5}
+    assert plan.compared[0].kept == pytest.approx(0.51 * 0.8 * 0.65)
 
 
 def test_nothing_within_the_loss_is_a_plan_of_zeros(study):
