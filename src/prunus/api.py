@@ -18,6 +18,7 @@ from prunus.core.graph.channels import close
 from prunus.core.graph.costs import macs, numel
 from prunus.core.graph.groups import Groups, find_groups
 from prunus.core.graph.rules import Rules, registered_ops
+from prunus.core.plan.plan import Plan
 from prunus.core.results import Cost, Pruned, Trace, trace_of
 from prunus.core.scores.criteria import Criterion
 from prunus.core.scores.group import scores_of
@@ -67,10 +68,10 @@ def _unknown(nodes: Any, rules: Rules | None) -> tuple[str, ...]:
 def prune(
     model: Any,
     example: Any,
-    plan: float | Mapping[str, float],
+    plan: float | Mapping[str, float] | Plan,
     *,
-    criterion: str | Criterion = "l1",
-    align: int = 1,
+    criterion: str | Criterion | None = None,
+    align: int | None = None,
     within: str | None = None,
     rules: Rules | None = None,
     verify: bool = True,
@@ -86,7 +87,9 @@ def prune(
         plan: One ratio for every group, `{weight or pattern: ratio}`, or a plan.
         criterion: Which channels go first: "l1", "l2", "fpgm", "bn_scale", "taylor",
             "random", or a function from filters (an array, one filter a row) to scores.
-        align: Leave a multiple of this many channels, where a group has that many.
+            None is what the plan was made with, or "l1".
+        align: Leave a multiple of this many channels, where a group has that many. None is
+            what the plan says, or 1.
         within: A sub-module to cut, where the whole cannot be traced.
         rules: Rules for operators, as in `trace`.
         verify: Compare with the blinded original; a cut that fails is never returned.
@@ -97,6 +100,11 @@ def prune(
     Raises:
         PrunusError: With a `fix`, for anything that cannot be done as asked.
     """
+    if isinstance(plan, Plan):
+        align = plan.align if align is None else align
+        criterion = plan.criterion or None if criterion is None else criterion
+    align = 1 if align is None else align
+    criterion = "l1" if criterion is None else criterion
     if isinstance(align, bool) or not isinstance(align, int) or align < 1:
         raise RatioError(
             f"align is {align!r}, and must be a whole number from 1", fix="try align=8"
@@ -104,7 +112,7 @@ def prune(
     backend = backend_of(model)
     traced = backend.trace(model, example, within)
     groups = _analysed(traced, rules)
-    ratios = ratios_of(groups, getattr(plan, "ratios", plan))
+    ratios = ratios_of(groups, plan.ratios if isinstance(plan, Plan) else plan)
     weights = backend.weights(traced)
     cutting = _reached(groups, ratios)
     scores = {k: scores_of(groups.groups[k], criterion, weights, seed) for k in cutting}

@@ -9,8 +9,13 @@ PrunusError
 ├── NothingToCutError   a cut that would remove nothing
 ├── CriterionError      a criterion that cannot judge this group
 ├── EvaluationError     data or a metric that cannot be used
+├── TrainingError       a training that cannot start, go on or succeed
+│   └── StoppedError        it was interrupted, and can go on
+├── ExportError         a model that cannot be exported, or comes out different
 ├── VerificationError   the cut model does not compute what it should
 ├── LoadError           a file that does not fit the model
+├── PlanError           a budget that cannot be planned for
+├── ConfigError         a configuration file or an override that cannot be used
 ├── StudyError          a study that cannot be read or written, or holds nonsense
 │   ├── StudyMismatchError  a study of another model, data set or criterion
 │   └── StudyConflictError  two values for what was measured once
@@ -23,19 +28,24 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "ConfigError",
     "CriterionError",
     "EvaluationError",
+    "ExportError",
     "GraphError",
     "LoadError",
     "MissingExtraError",
     "NothingToCutError",
+    "PlanError",
     "PrunusError",
     "RatioError",
     "RegistryError",
+    "StoppedError",
     "StudyConflictError",
     "StudyError",
     "StudyMismatchError",
     "TraceError",
+    "TrainingError",
     "UnknownNameError",
     "VerificationError",
     "nearest",
@@ -100,12 +110,32 @@ class EvaluationError(PrunusError):
     """Batches, a metric or a `forward` that the engine cannot measure with."""
 
 
+class TrainingError(PrunusError):
+    """A training that cannot start, go on or succeed."""
+
+
+class StoppedError(TrainingError):
+    """A training that was interrupted: a checkpoint is there, from which it goes on."""
+
+
+class ExportError(PrunusError):
+    """A model that cannot be exported, or whose file computes something else."""
+
+
 class VerificationError(PrunusError):
     """The cut model does not compute what the original computes without those channels."""
 
 
 class LoadError(PrunusError):
     """A file that is damaged, or belongs to another architecture."""
+
+
+class PlanError(PrunusError):
+    """What was measured does not allow the plan that was asked for."""
+
+
+class ConfigError(PrunusError):
+    """A configuration that says what cannot be, with the place where it says so."""
 
 
 class StudyError(PrunusError):

@@ -23,7 +23,16 @@ from prunus.backends.torch.vocabulary import VOCABULARY
 from prunus.core.errors import TraceError
 from prunus.core.graph.ir import Graph
 
-__all__ = ["Example", "TorchTrace", "TracedModel", "as_example", "quiet", "stored_tensors", "trace"]
+__all__ = [
+    "Example",
+    "TorchTrace",
+    "TracedModel",
+    "as_example",
+    "program_of",
+    "quiet",
+    "stored_tensors",
+    "trace",
+]
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,14 @@ def trace(
 
     graph = lower(program, VOCABULARY, name_of, stored)
     return TorchTrace(program, graph, stored, aliases, prefix)
+
+
+def program_of(model: nn.Module, example: Example, *, any_batch: bool) -> ExportedProgram:
+    """Export `model` as it is in evaluation; with `any_batch`, for every batch size."""
+    _check_built(model)
+    _check_devices(model, example)
+    with evaluating(model), torch.no_grad(), quiet():
+        return _export(model, example, any_batch=any_batch)
 
 
 @contextlib.contextmanager

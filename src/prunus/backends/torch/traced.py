@@ -19,7 +19,7 @@ from prunus.backends.torch.trace import TorchTrace, quiet
 from prunus.backends.torch.vocabulary import arguments
 from prunus.core.cut.cut import Resize
 
-__all__ = ["traced_module"]
+__all__ = ["BATCH_NORMS", "BatchNorm", "traced_module"]
 
 
 class BatchNorm(nn.Module):
@@ -40,6 +40,7 @@ class BatchNorm(nn.Module):
         momentum: float,
         eps: float,
     ) -> Any:
+        """Return what the operator returns."""
         y = nn.functional.batch_norm(x, mean, var, weight, bias, self.training, momentum, eps)
         return (y,) if self.several else y
 
@@ -120,7 +121,8 @@ def _fill(module: fx.GraphModule, traced: TorchTrace, kept: Kept) -> None:
                 table[name] = made[canonical]
 
 
-_BATCH_NORMS = {"batch_norm", "_native_batch_norm_legit_no_training"}
+BATCH_NORMS = {"batch_norm", "_native_batch_norm_legit_no_training"}
+"""The operators that normalise with what was learnt, where they are given it."""
 _DROPOUTS = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 
 
@@ -130,7 +132,7 @@ def _follow_training(module: fx.GraphModule) -> None:
         if node.op != "call_function":
             continue
         name = operator_of(node).rstrip("_")
-        if name in _BATCH_NORMS and arguments(node).get("running_mean") is not None:
+        if name in BATCH_NORMS and arguments(node).get("running_mean") is not None:
             given = arguments(node)
             keys = ("input", "weight", "bias", "running_mean", "running_var", "momentum", "eps")
             layer = BatchNorm(several=name != "batch_norm")

@@ -11,6 +11,7 @@ from prunus.core.engine.table import Table
 from prunus.core.errors import RatioError
 from prunus.core.graph.costs import macs, numel
 from prunus.core.graph.groups import Groups
+from prunus.core.plan.costs import cost_table
 from prunus.core.study.cells import EXACT, FAILED, NOTHING, Cell, Key
 from prunus.core.study.header import FrozenRow, GroupRow, Header, Identity
 from prunus.core.study.store import Store
@@ -30,7 +31,7 @@ def header_of(groups: Groups, identity: Identity, versions: Mapping[str, str]) -
         tuple(FrozenRow(one.name, one.because, one.channels, one.of) for one in groups.frozen),
         macs(graph),
         numel(graph),
-        {},
+        cost_table(groups),
         versions,
     )
 
