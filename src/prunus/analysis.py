@@ -12,7 +12,14 @@ from typing import Any
 from prunus._version import __version__
 from prunus.core.backend import Backend, Laboratory
 from prunus.core.cut.cut import Cut
-from prunus.core.engine.analysis import begin, fail, header_of, joint, missing
+from prunus.core.engine.analysis import (
+    begin,
+    fail,
+    header_of,
+    joint,
+    missing,
+    most_harmful_first,
+)
 from prunus.core.engine.early import bounds_of, measure_early
 from prunus.core.engine.evaluation import Evaluation, Opaque, name_of
 from prunus.core.engine.exact import measure_each, measure_samples, measure_states
@@ -28,7 +35,10 @@ from prunus.core.study.header import Identity
 from prunus.core.study.store import Store
 from prunus.core.study.study import Study
 
-__all__ = ["Choice", "How", "Subject", "run"]
+ESTIMATE = "taylor"
+"""What the study calls the first look."""
+
+__all__ = ["ESTIMATE", "Choice", "How", "Subject", "run"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +120,9 @@ def run(
             keys = missing(store, table, how.shard, exact=not how.early)
             if keys and how.verify:
                 keys = _verified(lab, store, table, keys)
+            if how.estimate and isinstance(work, Evaluation):
+                store.put_estimates(ESTIMATE, lab.estimate(work, seed=choice.seed))
+                keys = most_harmful_first(keys, store.estimates(ESTIMATE))
             _measure(lab, meter, work, store, keys, how, choice.seed, listener)
             return Study.of(store)
 

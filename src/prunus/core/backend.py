@@ -68,6 +68,10 @@ class Laboratory(Protocol):
         """Return the whole model, really cut, in evaluation mode."""
         ...
 
+    def estimate(self, evaluation: Evaluation, *, seed: int) -> Mapping[Key, float]:
+        """Return a guess at the rise of the loss in each cell, from gradients."""
+        ...
+
     def meter(self, evaluation: Evaluation, *, precision: str | None, memory: int) -> Meter:
         """Return what reads a metric off these models."""
         ...

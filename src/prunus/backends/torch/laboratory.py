@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -12,8 +14,10 @@ from torch import nn
 
 from prunus.backends.torch.builder import Builder, evaluation_mode
 from prunus.backends.torch.caller import Caller
-from prunus.backends.torch.edit import copied
+from prunus.backends.torch.edit import copied, held_by_code
+from prunus.backends.torch.first_look import BATCHES, SIZE, first_look
 from prunus.backends.torch.meter import TorchMeter
+from prunus.backends.torch.metrics import mean_loss
 from prunus.backends.torch.program import program_of
 from prunus.backends.torch.prune import same_sets
 from prunus.backends.torch.sweep import Sweep
@@ -67,7 +71,6 @@ class TorchLaboratory:
         self._apply = apply
         self.build = Builder(cuts, self._applied, anew)
         self._open = ExitStack()
-        self._careful = False
 
     def __enter__(self) -> TorchLaboratory:
         self._open.enter_context(evaluating(self._traced.whole))
@@ -78,12 +81,11 @@ class TorchLaboratory:
 
     def verify(self, cut: Cut) -> None:
         """Compare the cut model with the blinded original; the result is thrown away."""
-        done = self._apply(cut, verify=True)
-        self._careful |= done.how != "module" or bool(done.changed)
+        self._apply(cut, verify=True)
 
     def _applied(self, cut: Cut) -> nn.Module:
-        # Where `forward` held a number, a module that runs need not be right.
-        model: nn.Module = self._apply(cut, verify=self._careful).model
+        # Where `forward` holds a number, a module that runs need not be right.
+        model: nn.Module = self._apply(cut, verify=held_by_code(cut.resizes)).model
         return model
 
     def original(self) -> nn.Module:
@@ -118,6 +120,23 @@ class TorchLaboratory:
             self._traced.whole, evaluation, caller, self.build, swift, exact=narrow is None
         )
 
+    def estimate(self, evaluation: Evaluation, *, seed: int) -> dict[Key, float]:
+        """Return a guess at the rise of the loss for each cut, from gradients."""
+        model = self.original()
+        caller = Caller(replace(self._traced, whole=model, part=self._inside(model)), evaluation)
+        stored, _ = stored_tensors(self._inside(model), self._traced.inner.prefix)
+        for one in model.parameters():
+            one.requires_grad_(one.is_floating_point())
+        meter = TorchMeter(model, evaluation, caller, self.build, None)
+
+        def loss(make: Callable[[], Any]) -> torch.Tensor:
+            batch = make()
+            with torch.enable_grad():
+                return mean_loss(evaluation, caller.output(model, batch), batch)
+
+        batches = meter.shuffled(seed, SIZE)[:BATCHES]
+        return first_look(stored, self._cuts, [partial(loss, make) for make in batches])
+
     def sweep(self, room: int) -> Sweep:
         """Return the traced part as a program, and every cut of it."""
         traced, prefix = self._traced, self._traced.inner.prefix
@@ -131,8 +150,11 @@ class TorchLaboratory:
         return Sweep(program, variants, room)
 
     def _part_of(self, key: Key) -> nn.Module:
+        return self._inside(self.build(key))
+
+    def _inside(self, model: nn.Module) -> nn.Module:
+        """Return the part of a whole model that was traced."""
         prefix = self._traced.inner.prefix.removesuffix(".")
-        model = self.build(key)
         return model.get_submodule(prefix) if prefix else model
 
 

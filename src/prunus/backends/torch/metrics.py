@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prunus.core.engine.evaluation import Evaluation, target_of
 from prunus.core.errors import EvaluationError
 
-__all__ = ["PerSample", "StateMetric", "TopK", "metric_of", "value_of"]
+__all__ = ["PerSample", "StateMetric", "TopK", "mean_loss", "metric_of", "value_of"]
 
 Scores = NDArray[np.float64]
 
@@ -141,6 +141,26 @@ class StateMetric:
     def value(self, metric: Any) -> float:
         """Return what the metric has come to."""
         return value_of(metric.compute(), self.evaluation.key, self.evaluation.metric_name)
+
+
+def mean_loss(evaluation: Evaluation, output: Any, batch: Any) -> torch.Tensor:
+    """Return a loss that has a gradient: the user's, or cross-entropy where classes are named."""
+    if evaluation.loss is not None:
+        found = evaluation.loss(output, batch)
+    elif isinstance(evaluation.metric, str):
+        found = torch.nn.functional.cross_entropy(output, target_of(evaluation, batch))
+    else:
+        raise EvaluationError(
+            f"estimate= follows the gradient of a loss, and metric {evaluation.metric_name!r} "
+            "has none that is known",
+            fix="pass Evaluation(..., loss=lambda output, batch: ...), or leave estimate= out",
+        )
+    if not isinstance(found, torch.Tensor) or not found.requires_grad:
+        raise EvaluationError(
+            f"the loss is {_kind(found)}, through which no gradient flows",
+            fix="compute it from the output with differentiable operators, and return a tensor",
+        )
+    return found.mean()
 
 
 def value_of(found: Any, key: str | None, name: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ from prunus.core.study.cells import EXACT, FAILED, NOTHING, Cell, Key
 from prunus.core.study.header import FrozenRow, GroupRow, Header, Identity
 from prunus.core.study.store import Store
 
-__all__ = ["begin", "fail", "header_of", "joint", "missing", "shard_of"]
+__all__ = ["begin", "fail", "header_of", "joint", "missing", "most_harmful_first", "shard_of"]
 
 
 def header_of(groups: Groups, identity: Identity, versions: Mapping[str, str]) -> Header:
@@ -60,6 +61,15 @@ def missing(store: Store, table: Table, shard: tuple[int, int] | None, *, exact:
         if key.group in mine and not settled:
             found.append(key)
     return found
+
+
+def most_harmful_first(keys: Sequence[Key], estimates: Mapping[Key, float]) -> list[Key]:
+    """Return the cells group by group, the group that is predicted to lose most at first."""
+    worst: dict[str, float] = {}
+    for key in keys:
+        worst[key.group] = max(worst.get(key.group, -math.inf), estimates.get(key, -math.inf))
+    place = {group: k for k, group in enumerate(worst)}
+    return sorted(keys, key=lambda key: (-worst[key.group], place[key.group]))
 
 
 def joint(table: Table, keys: Sequence[Key]) -> Cut:
