@@ -138,10 +138,11 @@ def show(table: Table, options: argparse.Namespace, size: int) -> None:
     unheld = [bad for one in seeds for bad in one.unheld]
     agree = np.mean([step <= 1 + 1e-9 for one in seeds for step in one.steps])
     miss = (missed == 1).sum() / (missed >= 0).sum()
+    passes = np.mean([one.passes for one in seeds])
     measured = f"{(missed >= 0).sum() / len(seeds):.1f} of {cells}"
     print(
         f"{table.name:12} {size:6} {np.mean(fewer):6.1f}x {min(fewer):6.1f}x "
-        f"{np.mean(every):5.1f}x {np.mean([one.passes for one in seeds]):6.2f} {measured:>11} {miss:6.3f} "
+        f"{np.mean(every):5.1f}x {passes:6.2f} {measured:>11} {miss:6.3f} "
         f"{by_cell.max(initial=0):6.3f} {np.mean(unheld or [0]):6.3f} {agree:6.3f} "
         f"{np.mean([one.ends for one in seeds]):5.1f} {time.perf_counter() - started:5.0f}",
         flush=True,
@@ -159,7 +160,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", type=Path)
     parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--size", type=int, action="append", help="N; may be given repeatedly")
     parser.add_argument("--budget", type=float, help="relative loss; 0.02 where no width is given")
     parser.add_argument("--width", type=float, help="half width; a quarter of a budget by default")
     parser.add_argument("--alpha", type=float, default=0.05)
@@ -190,7 +191,7 @@ def main() -> None:
     )
     print(HEADER)
     for table in map(recorded, options.tables) if options.tables else [made_up()]:
-        for size in options.sizes:
+        for size in options.size or SIZES:
             show(table, options, size)
 
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from prunus.analysis import Choice, How, Subject, run
 from prunus.core.backend import Backend
 from prunus.core.cut.cut import Cut, make_cut
 from prunus.core.cut.ratios import ratios_of
+from prunus.core.engine.evaluation import Evaluation, Opaque
+from prunus.core.engine.report import Listener
+from prunus.core.engine.table import RATIOS
 from prunus.core.errors import NothingToCutError, PrunusError, RatioError
 from prunus.core.graph.channels import close
 from prunus.core.graph.costs import macs, numel
 from prunus.core.graph.groups import Groups, find_groups
 from prunus.core.graph.rules import Rules, registered_ops
+from prunus.core.plan.plan import Plan
 from prunus.core.results import Cost, Pruned, Trace, trace_of
 from prunus.core.scores.criteria import Criterion
 from prunus.core.scores.group import scores_of
+from prunus.core.study.merge import merge
+from prunus.core.study.study import Study
 
-__all__ = ["load", "prune", "save", "trace"]
+__all__ = ["analyze", "load", "merge", "prune", "save", "trace"]
 
 
 def backend_of(model: object) -> Backend:
@@ -61,10 +68,10 @@ def _unknown(nodes: Any, rules: Rules | None) -> tuple[str, ...]:
 def prune(
     model: Any,
     example: Any,
-    plan: float | Mapping[str, float],
+    plan: float | Mapping[str, float] | Plan,
     *,
-    criterion: str | Criterion = "l1",
-    align: int = 1,
+    criterion: str | Criterion | None = None,
+    align: int | None = None,
     within: str | None = None,
     rules: Rules | None = None,
     verify: bool = True,
@@ -80,7 +87,9 @@ def prune(
         plan: One ratio for every group, `{weight or pattern: ratio}`, or a plan.
         criterion: Which channels go first: "l1", "l2", "fpgm", "bn_scale", "taylor",
             "random", or a function from filters (an array, one filter a row) to scores.
-        align: Leave a multiple of this many channels, where a group has that many.
+            None is what the plan was made with, or "l1".
+        align: Leave a multiple of this many channels, where a group has that many. None is
+            what the plan says, or 1.
         within: A sub-module to cut, where the whole cannot be traced.
         rules: Rules for operators, as in `trace`.
         verify: Compare with the blinded original; a cut that fails is never returned.
@@ -91,6 +100,11 @@ def prune(
     Raises:
         PrunusError: With a `fix`, for anything that cannot be done as asked.
     """
+    if isinstance(plan, Plan):
+        align = plan.align if align is None else align
+        criterion = plan.criterion or None if criterion is None else criterion
+    align = 1 if align is None else align
+    criterion = "l1" if criterion is None else criterion
     if isinstance(align, bool) or not isinstance(align, int) or align < 1:
         raise RatioError(
             f"align is {align!r}, and must be a whole number from 1", fix="try align=8"
@@ -98,7 +112,7 @@ def prune(
     backend = backend_of(model)
     traced = backend.trace(model, example, within)
     groups = _analysed(traced, rules)
-    ratios = ratios_of(groups, getattr(plan, "ratios", plan))
+    ratios = ratios_of(groups, plan.ratios if isinstance(plan, Plan) else plan)
     weights = backend.weights(traced)
     cutting = _reached(groups, ratios)
     scores = {k: scores_of(groups.groups[k], criterion, weights, seed) for k in cutting}
@@ -126,6 +140,71 @@ def prune(
         recipe=outcome.recipe,
         optimizer=outcome.optimizer,
     )
+
+
+def analyze(
+    model: Any,
+    example: Any,
+    evaluate: Evaluation | Callable[[Any], float],
+    *,
+    study: str | Path,
+    ratios: Iterable[float] = RATIOS,
+    params: Sequence[str] | None = None,
+    criterion: str | Criterion = "l1",
+    align: int = 1,
+    within: str | None = None,
+    rules: Rules | None = None,
+    higher_is_better: bool = True,
+    adaptive: float | None = None,
+    budget: float | None = None,
+    estimate: bool = False,
+    recalibrate: Iterable[Any] | None = None,
+    precision: str | None = None,
+    shard: tuple[int, int] | None = None,
+    verify: bool = True,
+    memory: int = 1 << 30,
+    seed: int = 0,
+    progress: Listener | None = None,
+) -> Study:
+    """Measure what each group of channels is worth: the metric, when they really go.
+
+    Whatever is measured is in the study at once. Interrupt it as you like; the same call
+    goes on from there.
+
+    Args:
+        model: As for `trace`; it is left as it is.
+        example: As for `trace`.
+        evaluate: An `Evaluation`, whose data the engine reads once for all cells; or your
+            own function from a model to one number, which is called once a cell.
+        study: The file that is made, or gone on with.
+        ratios: The shares of each group to try without.
+        params: Names or patterns of weights; None is all.
+        criterion: Which channels go first, as for `prune`.
+        align: Leave a multiple of this many channels.
+        within: A sub-module to cut, where the whole cannot be traced.
+        rules: As for `trace`.
+        higher_is_better: For a function of your own; an `Evaluation` says it itself.
+        adaptive: Stop each cell when its relative loss is known within this much.
+        budget: Measure only what is needed to find where each group loses this much.
+        estimate: Begin with a guess from gradients, shown apart from what is measured.
+        recalibrate: Batches on which each cut model's statistics are computed anew.
+        precision: "bfloat16" or "float16" in place of the model's own precision.
+        shard: (k, n): measure only the k-th of n parts; `merge` puts the studies together.
+        verify: First see that every group's cut is right; one that is not is not measured.
+        memory: Bytes that may be taken beside what a run of the model takes.
+        seed: Of the criterion "random", and of the order in which samples are read early.
+        progress: Is told how far it has come.
+
+    Raises:
+        PrunusError: With a `fix`, for anything that cannot be done as asked.
+    """
+    backend = backend_of(model)
+    traced = backend.trace(model, example, within)
+    work = evaluate if isinstance(evaluate, Evaluation) else Opaque(evaluate, higher_is_better)
+    subject = Subject(backend, traced, _analysed(traced, rules), rules, within)
+    choice = Choice(tuple(ratios), params, criterion, align, seed)
+    how = How(adaptive, budget, estimate, recalibrate, precision, shard, verify, memory)
+    return run(subject, choice, work, how, Path(study), progress)
 
 
 def save(pruned: Pruned[Any], path: str | Path) -> None:

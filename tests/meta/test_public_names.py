@@ -13,12 +13,13 @@ FRAMEWORKS = {"torch", "torchvision", "paddle", "onnx", "onnxruntime", "sklearn"
 
 
 def test_all_is_every_public_name():
-    public = {
-        name
-        for name, value in vars(prunus).items()
-        if not name.startswith("_") and not inspect.ismodule(value)
-    }
-    assert sorted(public) == sorted(prunus.__all__)
+    offered = [name for names in prunus._HOMES.values() for name in names]
+    assert sorted(offered) == sorted(prunus.__all__) == sorted(dir(prunus))
+
+
+def test_a_name_that_is_not_there_is_an_error_as_everywhere():
+    with pytest.raises(AttributeError, match="module 'prunus' has no attribute 'prun'"):
+        prunus.prun  # noqa: B018
 
 
 @pytest.mark.parametrize("name", prunus.__all__)

@@ -12,8 +12,17 @@ import typer
 from typer.core import TyperGroup
 
 from prunus._version import __version__
+from prunus.cli.analyze import analyze
 from prunus.cli.demo import demo
+from prunus.cli.export import export
+from prunus.cli.finetune import finetune
+from prunus.cli.init import init
+from prunus.cli.merge import merge
 from prunus.cli.params import params
+from prunus.cli.plan import plan
+from prunus.cli.prune import prune
+from prunus.cli.report import report
+from prunus.cli.train import train
 from prunus.core.errors import PrunusError
 
 __all__ = ["app", "main"]
@@ -34,8 +43,21 @@ class _Group(TyperGroup):
 app = typer.Typer(
     cls=_Group, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
 )
-app.command()(params)
-app.command()(demo)
+# In the order in which people need them.
+for _command in (
+    demo,
+    init,
+    params,
+    train,
+    analyze,
+    merge,
+    plan,
+    prune,
+    finetune,
+    export,
+    report,
+):
+    app.command()(_command)
 
 
 def _show_version(asked: bool) -> None:

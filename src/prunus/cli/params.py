@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from prunus.cli.options import Json, Settings, Shapes, TargetName, Within
 from prunus.cli.text import console, more, share, short, table
 
 if TYPE_CHECKING:
@@ -22,37 +23,21 @@ REASONS = 12
 
 
 def params(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODULE:FACTORY",
-            help="A function or class that gives the model, such as torchvision.models:resnet18.",
-            show_default=False,
-        ),
-    ],
-    shape: Annotated[
-        list[str],
-        typer.Option(
-            help="Shape of the input, batch first, such as 1,3,224,224; once for each input.",
-            show_default=False,
-        ),
-    ],
-    within: Annotated[
-        str | None,
-        typer.Option(help="Look at this sub-module only.", metavar="NAME", show_default=False),
-    ] = None,
+    target: TargetName,
+    shape: Shapes = None,
+    within: Within = None,
+    option: Settings = None,
     frozen: Annotated[
         bool, typer.Option("--frozen", help="List every weight that stays, with its reason.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what a model can lose: groups of channels, their cost, and what is frozen and why."""
     from prunus.api import trace
-    from prunus.tasks.models import build, example_of, parse_shape
+    from prunus.cli.target import target_of
 
-    shapes = [parse_shape(text) for text in shape]
-    built = build(model)
-    found = trace(built, example_of(built, shapes), within=within)
+    work = target_of(target, shapes=shape, overrides=option, within=within)
+    found = trace(work.model, work.example, within=work.within)
     if as_json:
         import json
 
@@ -61,7 +46,7 @@ def params(
     out = console()
     _print_groups(out, found)
     (_print_frozen if frozen else _print_reasons)(out, found)
-    out.print(_next(found))
+    out.print(_next(found, target if work.config else None))
 
 
 def _as_data(found: Trace) -> dict[str, Any]:
@@ -144,14 +129,16 @@ def _part(one: Frozen) -> str:
     return one.name if one.channels == one.of else f"{one.name} ({one.channels} of {one.of})"
 
 
-def _next(found: Trace) -> str:
+def _next(found: Trace, config: str | None) -> str:
     lines = [""]
     if found.unknown:
         lines.append(
             f"Without a rule: {more(found.unknown)}; what they touch stays, and their MACs are "
             "not counted. prunus.trace(..., rules=...) takes a rule of your own."
         )
-    if found.groups:
+    if found.groups and config is not None:
+        lines.append(f"next: prunus analyze {config}, once the model is trained")
+    elif found.groups:
         name = found.groups[0].name
         lines.append(
             f"next: prunus.prune(model, example, 0.5) in Python takes half of every group; "

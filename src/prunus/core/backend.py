@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from prunus.core.cut.cut import Cut
+from prunus.core.engine.evaluation import Evaluation
+from prunus.core.engine.meter import Meter
 from prunus.core.graph.ir import Graph
 from prunus.core.graph.rules import Rules
 from prunus.core.scores.group import Weights
+from prunus.core.study.cells import Key
 
-__all__ = ["Backend", "Outcome", "Traced"]
+__all__ = ["Backend", "Laboratory", "Outcome", "Traced"]
 
 
 class Traced(Protocol):
@@ -41,6 +44,33 @@ class Outcome:
     recipe: Mapping[str, str]
     """How to make the cut model out of a freshly built original: the header of its file."""
     optimizer: Any = None
+
+
+class Laboratory(Protocol):
+    """The original and the really cut models of one table, ready to be measured.
+
+    A context: inside it the user's model is in evaluation mode, afterwards it is as it was.
+    """
+
+    def __enter__(self) -> Laboratory: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def verify(self, cut: Cut) -> None:
+        """Raise a `VerificationError` where the cut model does not compute what it should."""
+        ...
+
+    def original(self) -> Any:
+        """Return a copy of the whole model, in evaluation mode."""
+        ...
+
+    def build(self, key: Key) -> Any:
+        """Return the whole model, really cut, in evaluation mode."""
+        ...
+
+    def meter(self, evaluation: Evaluation, *, precision: str | None, memory: int) -> Meter:
+        """Return what reads a metric off these models."""
+        ...
 
 
 class Backend(Protocol):
@@ -78,6 +108,25 @@ class Backend(Protocol):
         optimizer: Any,
     ) -> Outcome:
         """Return the cut model, verified; raise what names the group where it cannot be right."""
+        ...
+
+    def fingerprint(self, traced: Any) -> str:
+        """Return a hash of the model's weights: what a study is a study of."""
+        ...
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of the framework that numbers depend on."""
+        ...
+
+    def laboratory(
+        self,
+        traced: Any,
+        cuts: Mapping[Key, Cut],
+        *,
+        rules: Rules | None,
+        recalibrate: Iterable[Any] | None,
+    ) -> Laboratory:
+        """Return what builds and measures the models of one table."""
         ...
 
     def save(self, model: Any, path: Path, recipe: Mapping[str, str]) -> None:

@@ -14,6 +14,8 @@ PrunusError
 ├── ExportError         a model that cannot be exported, or comes out different
 ├── VerificationError   the cut model does not compute what it should
 ├── LoadError           a file that does not fit the model
+├── PlanError           a budget that cannot be planned for
+├── ConfigError         a configuration file or an override that cannot be used
 ├── StudyError          a study that cannot be read or written, or holds nonsense
 │   ├── StudyMismatchError  a study of another model, data set or criterion
 │   └── StudyConflictError  two values for what was measured once
@@ -26,6 +28,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "ConfigError",
     "CriterionError",
     "EvaluationError",
     "ExportError",
@@ -33,6 +36,7 @@ __all__ = [
     "LoadError",
     "MissingExtraError",
     "NothingToCutError",
+    "PlanError",
     "PrunusError",
     "RatioError",
     "RegistryError",
@@ -124,6 +128,14 @@ class VerificationError(PrunusError):
 
 class LoadError(PrunusError):
     """A file that is damaged, or belongs to another architecture."""
+
+
+class PlanError(PrunusError):
+    """What was measured does not allow the plan that was asked for."""
+
+
+class ConfigError(PrunusError):
+    """A configuration that says what cannot be, with the place where it says so."""
 
 
 class StudyError(PrunusError):

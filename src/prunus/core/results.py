@@ -7,23 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from prunus.core.cut.cut import Achieved
-from prunus.core.graph.costs import macs, numel
+from prunus.core.graph.costs import Cost, macs, numel
 from prunus.core.graph.groups import Frozen, Group, Groups
 from prunus.core.graph.ir import Graph
 
 __all__ = ["Cost", "Pruned", "Trace"]
 
 Model = TypeVar("Model")
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one run of a model costs, for the example that was traced."""
-
-    macs: int
-    """Multiply-adds."""
-    numel: int
-    """Parameters."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from prunus.backends.torch.edit import (
     kept_indices,
     repair,
 )
+from prunus.backends.torch.laboratory import TorchLaboratory, fingerprint
 from prunus.backends.torch.prune import Fitted, apply_cut, weights_of
 from prunus.backends.torch.recipe import recipe_of
 from prunus.backends.torch.trace import TracedModel, as_example, trace
@@ -27,6 +28,7 @@ from prunus.core.cut.cut import Cut
 from prunus.core.errors import PrunusError
 from prunus.core.graph.rules import Rules
 from prunus.core.scores.group import Weights
+from prunus.core.study.cells import Key
 
 __all__ = ["TorchBackend"]
 
@@ -90,6 +92,31 @@ class TorchBackend:
         return Outcome(
             model, fitted.error, fitted.unverified, fitted.how, fitted.changed, recipe, optimizer
         )
+
+    def fingerprint(self, traced: TracedModel) -> str:
+        """Return a hash of the whole model's tensors."""
+        return fingerprint(traced.whole)
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the version of PyTorch."""
+        return {"torch": torch.__version__}
+
+    def laboratory(
+        self,
+        traced: TracedModel,
+        cuts: Mapping[Key, Cut],
+        *,
+        rules: Rules | None,
+        recalibrate: Iterable[Any] | None,
+    ) -> TorchLaboratory:
+        """Return what builds and measures the models of one table."""
+
+        def apply(cut: Cut, *, verify: bool) -> Outcome:
+            return self.apply(
+                traced, cut, rules=rules, verify=verify, inplace=False, optimizer=None
+            )
+
+        return TorchLaboratory(traced, cuts, apply, rules, recalibrate)
 
     def save(self, model: nn.Module, path: Path, recipe: Mapping[str, str]) -> None:
         """Write the model's tensors to one file."""

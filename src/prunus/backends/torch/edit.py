@@ -25,6 +25,7 @@ __all__ = [
     "cut_module",
     "cut_optimizer",
     "describe",
+    "held_by_code",
     "kept_indices",
     "repair",
     "smaller",
@@ -160,6 +161,11 @@ _OWN_NAMES = {
     ("instance_norm", "channels"): "num_features",
     ("layer_norm", "normalized_shape"): "normalized_shape",
 }
+
+
+def held_by_code(resizes: Iterable[Resize]) -> bool:
+    """Tell whether a number that changes may stand in the user's code, not in a layer of theirs."""
+    return any((one.node.op, one.attr) not in _OWN_NAMES for one in resizes)
 
 
 def _set_number(module: nn.Module, name: str, position: int | None, value: int) -> None:

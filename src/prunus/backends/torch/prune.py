@@ -25,7 +25,7 @@ from prunus.core.graph.channels import Channels, close
 from prunus.core.graph.rules import Rules
 from prunus.core.scores.group import Weights
 
-__all__ = ["TOLERANCE", "Fitted", "apply_cut", "weights_of"]
+__all__ = ["TOLERANCE", "Fitted", "apply_cut", "same_sets", "weights_of"]
 
 TOLERANCE = 1e-6
 """Largest relative difference of a right cut, both sides in double precision.
@@ -167,12 +167,12 @@ def _as_trace(
     """Trace again for every batch size, and make the same cut there."""
     traced = trace(model, example, prefix=prefix, any_batch=True)
     channels = close(traced.graph, rules)
-    gone = _same_sets(cut, channels)
+    gone = same_sets(cut, channels)
     again = cut_of(channels, gone)
     return traced_module(model, traced, again.resizes, kept_indices(cut))
 
 
-def _same_sets(cut: Cut, channels: Channels) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def same_sets(cut: Cut, channels: Channels) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Mark the channel sets of another trace that hold what `cut` removes."""
     gone = np.zeros(channels.count, bool)
     for dim, lost in cut.removed.items():

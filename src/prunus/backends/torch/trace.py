@@ -111,16 +111,24 @@ def stored_tensors(
 
 
 def trace(
-    model: nn.Module, example: Example, *, prefix: str = "", any_batch: bool = False
+    model: nn.Module,
+    example: Example,
+    *,
+    prefix: str = "",
+    any_batch: bool = False,
+    functional: bool = False,
 ) -> TorchTrace:
-    """Trace `model` on `example`; with `any_batch`, for every batch size."""
+    """Trace `model` on `example`; with `any_batch`, for every batch size.
+
+    In `functional` form nothing is written to: each operator makes a new value.
+    """
     _check_built(model)
     _check_devices(model, example)
     stored, aliases = stored_tensors(model, prefix)
     with evaluating(model), torch.no_grad(), quiet():
         program = _export(model, example, any_batch=any_batch)
-        if _writes_into_views(program):
-            # Functional form: a write into a slice becomes a value that a rule can speak of.
+        if functional or _writes_into_views(program):
+            # A write into a slice becomes a value that a rule can speak of.
             program = program.run_decompositions({})
         _tidy(program)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator, Mapping
 from math import floor, inf
 
 import numpy as np
@@ -65,12 +68,43 @@ class Programme:
         shape = (len(self._low), len(self._prices))
         rows, columns = zip(*self._places, strict=True)
         table = csr_array((self._factors, (rows, columns)), shape=shape)
-        found = milp(
-            np.array(self._prices),
-            integrality=np.array(self._whole, np.int8),
-            bounds=Bounds(0, np.array(self._most)),
-            constraints=LinearConstraint(table, self._low, self._high),
-            options={"time_limit": 10.0},
-        )
+        with _quiet():
+            found = milp(
+                np.array(self._prices),
+                integrality=np.array(self._whole, np.int8),
+                bounds=Bounds(0, np.array(self._most)),
+                constraints=LinearConstraint(table, self._low, self._high),
+                options={"time_limit": 10.0},
+            )
         best: NDArray[np.float64] | None = found.x
         return best
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what the solver prints by itself out of the output.
+
+    HiGHS has a forgotten line of debugging that no option turns off, and C keeps it in a
+    buffer of its own: somebody's JSON would end with it.
+    """
+    try:
+        kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # there is no output to keep clean
+        yield
+        return
+    _flush()
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        _flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _flush() -> None:
+    try:
+        ctypes.CDLL(None).fflush(None)
+    except (AttributeError, OSError, TypeError):  # no such library here
+        return

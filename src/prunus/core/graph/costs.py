@@ -7,6 +7,7 @@ matrices, attention. Other work is not counted, as is the custom.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,24 @@ from prunus.core.graph.ir import Dim, Graph, Node
 if TYPE_CHECKING:
     from prunus.core.graph.channels import Channels
 
-__all__ = ["macs", "node_macs", "numel", "shape_after"]
+__all__ = ["Cost", "macs", "node_macs", "numel", "shape_after"]
 
 Shape = tuple[int, ...]
 ShapeOf = Callable[[str], Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one run of a model costs, for the example that was traced."""
+
+    macs: int
+    """Multiply-adds."""
+    numel: int
+    """Parameters."""
+
+    def as_dict(self) -> dict[str, int]:
+        """Return both by their names."""
+        return {"macs": self.macs, "numel": self.numel}
 
 
 def numel(

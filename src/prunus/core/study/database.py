@@ -20,6 +20,8 @@ __all__ = ["APPLICATION", "SCHEMA", "Database"]
 APPLICATION = int.from_bytes(b"Prun", "big")
 """Written in the file's header, where `file` and others look."""
 SCHEMA = 1
+SYNCHRONOUS = "FULL"
+"""Wait until the disk has it: what is written survives the end of the power too."""
 BUSY_SECONDS = 60.0
 """How long to wait for another process that writes."""
 
@@ -44,7 +46,7 @@ _FAULTS = {
         "free some room; what was measured is safe, and the same command goes on from there",
     ),
     "readonly": (
-        "{path} may not be written to",
+        "{path}, or its folder, may not be written to",
         "copy the file to a folder that may be written to, with the file of the same name and "
         "'-journal' where there is one, and give the path of the copy",
     ),
@@ -93,9 +95,7 @@ class Database:
             )
         try:
             with self._in_words():
-                # Room is given back to the disk, and only before the first page is written.
-                self._connection.execute("PRAGMA auto_vacuum = FULL")
-                self._connection.execute("PRAGMA synchronous = FULL")
+                self._connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
                 if readonly:
                     self._connection.execute("PRAGMA query_only = ON")
         except BaseException:
@@ -132,6 +132,11 @@ class Database:
         with self._in_words():
             return self._connection.execute(query, values).fetchall()
 
+    def each(self, table: str) -> Iterator[tuple[Any, ...]]:
+        """Yield all rows of a table, which may be too many to hold."""
+        with self._in_words():
+            yield from self._connection.execute(f"SELECT * FROM {table}")  # noqa: S608
+
     def insert(self, table: str, rows: Iterable[tuple[Any, ...]], otherwise: str = "FAIL") -> None:
         """Write rows; `otherwise` says what happens to one that is there: REPLACE or IGNORE."""
         places = ", ".join("?" * (TABLES[table].split(", PRIMARY")[0].count(",") + 1))
@@ -140,6 +145,10 @@ class Database:
                 f"INSERT OR {otherwise} INTO {table} VALUES ({places})",  # noqa: S608
                 rows,
             )
+
+    def give_room_back(self) -> None:
+        """Have room given back to the disk; this can be told to an empty file only."""
+        self.rows("PRAGMA auto_vacuum = FULL")
 
     def is_empty(self) -> bool:
         """Tell whether the file holds nothing yet, of anybody."""
@@ -220,6 +229,9 @@ class Database:
             yield
         except sqlite3.ProgrammingError:
             raise  # a mistake of ours, not of the file
+        except UnicodeDecodeError as error:
+            # Of a damaged file, even what SQLite says of it may be no text.
+            raise self.damaged(error) from error
         except sqlite3.DatabaseError as error:
             kind = next(kind for kind in _FAULTS if kind in str(error))
             raise self._error(kind, error) from error

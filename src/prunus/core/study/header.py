@@ -74,8 +74,8 @@ class Identity:
         """Return the first thing that differs, with both values, in words; "" where none does."""
         for name, mine, yours in self._beside(other):
             if (type(mine), mine) != (type(yours), yours):
-                a, b = _shortened(mine, yours)
-                return f"the {name}: {a} {own}, {b} {others}"
+                shown = _shortened(mine, yours) if name in {"model", "data"} else (mine, yours)
+                return f"the {name}: {shown[0]} {own}, {shown[1]} {others}"
         return ""
 
     def _beside(self, other: Identity) -> list[tuple[str, Any, Any]]:
@@ -127,6 +127,10 @@ class Header:
             pair for pair in zip(self.groups, other.groups, strict=True) if pair[0] != pair[1]
         )
         return f"a group: {_described(mine)} {own}, {_described(yours)} {others}"
+
+    def essence(self) -> str:
+        """Return, as text, what `difference` looks at: the same for all files of one study."""
+        return json.dumps([asdict(self.identity), [asdict(group) for group in self.groups]])
 
     def to_json(self) -> str:
         """Return the header as text."""
@@ -230,14 +234,13 @@ def _option(options: Mapping[str, Scalar], name: str) -> Any:
     return options.get(name, "(not set)")
 
 
-def _shortened(mine: Any, yours: Any) -> tuple[str, str]:
+def _shortened(mine: str, yours: str) -> tuple[str, str]:
     """Shorten fingerprints, as far as they can still be told apart."""
-    a, b = (value if isinstance(value, str) else repr(value) for value in (mine, yours))
     for most in (12, 24):
-        short = [text if len(text) <= most else f"{text[:most]}..." for text in (a, b)]
+        short = [text if len(text) <= most else f"{text[:most]}..." for text in (mine, yours)]
         if short[0] != short[1]:
             return short[0], short[1]
-    return a, b
+    return mine, yours
 
 
 def _described(group: GroupRow) -> str:

@@ -33,7 +33,7 @@ _FIX = (
 )
 
 
-def merge(paths: Iterable[str | Path], into: str | Path) -> Study:
+def merge(paths: str | Path | Iterable[str | Path], into: str | Path) -> Study:
     """Write everything that the studies hold into one file, and return that.
 
     A file that is there already takes part in the union; `into` may be one of `paths`.
@@ -44,7 +44,8 @@ def merge(paths: Iterable[str | Path], into: str | Path) -> Study:
         StudyConflictError: Two files give two values for what was measured once.
     """
     into = Path(into)
-    distinct = {os.path.realpath(path): Path(path) for path in paths}
+    several = [paths] if isinstance(paths, str | Path) else paths
+    distinct = {os.path.realpath(path): Path(path) for path in several}
     if not distinct:
         raise StudyError("there is no study to merge", fix="give the path of one study or more")
     is_there = not is_vacant(into)

@@ -38,6 +38,7 @@ ALLOWED = frozenset(
         "numpy.ndarray",
         *(f"numpy.{core}.multiarray.scalar" for core in ("core", "_core")),
         *(f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")),
+        *(f"numpy.{core}.numeric._frombuffer" for core in ("core", "_core")),
     ]
 )
 """The names that a table of losses may hold. None of them is imported."""
@@ -190,5 +191,7 @@ _Reader.dispatch.update(
         pickle.DICT[0]: _Reader._dict,
         pickle.SETITEM[0]: _Reader._set_item,
         pickle.SETITEMS[0]: _Reader._set_items,
+        # Python's own step would first allot the room that the file says it needs.
+        pickle.BYTEARRAY8[0]: pickle._Unpickler.dispatch[pickle.BINBYTES8[0]],
     }
 )

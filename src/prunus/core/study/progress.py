@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from prunus.core.errors import StudyConflictError, StudyError, nearest
 from prunus.core.study.cells import EXACT, Key, measured, plain
 from prunus.core.study.codec import pack, seal, to_column, to_number, unpack
-from prunus.core.study.database import Database
+from prunus.core.study.database import TABLES, Database
 from prunus.core.study.header import Header
 
 __all__ = ["BatchRow", "Progress"]
@@ -35,6 +35,8 @@ class Progress:
     def __init__(self, database: Database, header: Header) -> None:
         self._database = database
         self._sizes = {group.name: group.size for group in header.groups}
+        # So that no row is believed below the header of another study.
+        self._salt = seal(header.essence())
 
     def put_batch(
         self,
@@ -118,7 +120,7 @@ class Progress:
             for key, value in values.items()
         ]
         with self._database.transaction():
-            self._database.insert("estimates", [(*row, seal(*row)) for row in rows], "REPLACE")
+            self._database.insert("estimates", [self._sealed_row(row) for row in rows], "REPLACE")
 
     def estimates(self, name: str) -> dict[Key, float]:
         """Return the guesses of one kind, such as "taylor"."""
@@ -180,17 +182,32 @@ class Progress:
             )
         if not known or known[0][1] is None:
             row = (order, position, digest, baseline)
-            self._database.insert("batches", [(*row, seal(*row))], "REPLACE")
+            self._database.insert("batches", [self._sealed_row(row)], "REPLACE")
 
     def _put_scores(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        self._database.insert("scores", [(*row, seal(*row)) for row in rows], "IGNORE")
+        self._database.insert("scores", [self._sealed_row(row) for row in rows], "IGNORE")
+
+    def _sealed_row(self, columns: Iterable[Any]) -> tuple[Any, ...]:
+        columns = tuple(columns)
+        return (*columns, seal(self._salt, *columns))
+
+    def _check_rows(self) -> None:
+        """Look at every row: one with a damaged key would be found by nobody, and not be missed."""
+        for table in TABLES:
+            if table != "header":
+                for row in self._database.each(table):
+                    self._unsealed(row)
 
     def _sealed(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
-        """Yield rows without their last column, the seal, if they are what was written."""
-        for *row, check in self._database.rows(query, *values):
-            if seal(*row) != check:
-                raise self._database.damaged(f"the row {row!r:.80} is not what was written")
-            yield tuple(row)
+        """Yield rows without their last column, the seal."""
+        yield from map(self._unsealed, self._database.rows(query, *values))
+
+    def _unsealed(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return a row without its seal, if it is what was written."""
+        columns = row[:-1]
+        if seal(self._salt, *columns) != row[-1]:
+            raise self._database.damaged(f"the row {columns!r:.80} is not what was written")
+        return columns
 
     @contextmanager
     def _believing(self) -> Iterator[None]:

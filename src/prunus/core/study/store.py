@@ -49,7 +49,9 @@ class Store(Progress):
     @classmethod
     def _opened(cls, database: Database, read: Callable[[Database], Header]) -> Store:
         try:
-            return cls(database, read(database))
+            store = cls(database, read(database))
+            store._check_rows()
+            return store
         except BaseException:
             database.close()
             raise
@@ -71,7 +73,12 @@ class Store(Progress):
             yield
 
     def replace_header(self, header: Header) -> None:
-        """Write another header of the same identity and groups."""
+        """Write another header of the same identity and groups: costs, versions, a note.
+
+        Raises:
+            StudyMismatchError: It is of another study.
+        """
+        _refuse_another(self.path, self.header, header)
         with self._database.transaction():
             self._database.rows("DELETE FROM header")
             _write_header(self._database, header.to_json())
@@ -100,7 +107,7 @@ class Store(Progress):
             if known is None or samples > known.samples:
                 self._database.rows("DELETE FROM baseline")
                 row = (to_column(metric), int(samples))
-                self._database.insert("baseline", [(*row, seal(*row))])
+                self._database.insert("baseline", [self._sealed_row(row)])
 
     def ask(self, ratios: Mapping[str, Mapping[float, int]]) -> None:
         """Remember how many channels each ratio stands for: {group: {ratio: removed}}.
@@ -122,7 +129,7 @@ class Store(Progress):
                             "study",
                         )
                     rows.append((group, rounded, removed))
-            self._database.insert("asked", [(*row, seal(*row)) for row in rows], "REPLACE")
+            self._database.insert("asked", [self._sealed_row(row) for row in rows], "REPLACE")
             self.add(Cell(group, 0, NOTHING, None) for group, _, removed in rows if not removed)
 
     def asked(self) -> dict[str, dict[float, int]]:
@@ -151,7 +158,7 @@ class Store(Progress):
                 best = cell if known is None else self._better(known, cell)
                 if best != known:
                     row = _columns(best)
-                    self._database.insert("cells", [(*row, seal(*row))], "REPLACE")
+                    self._database.insert("cells", [self._sealed_row(row)], "REPLACE")
                 if best.kind == EXACT:
                     self._finish(cell.key)
 
@@ -194,22 +201,35 @@ def _columns(cell: Cell) -> tuple[Any, ...]:
 
 def _resumed(database: Database, text: str) -> Header:
     header = Header.from_json(text)
-    with database.transaction():
-        if database.is_empty():
-            database.build()
-            _write_header(database, text)
-            return header
-        database.check()
-        known = _read_header(database)
+    if _made(database, text):
+        return header
+    known = _checked(database)
+    _refuse_another(database.path, known, header)
+    return known
+
+
+def _refuse_another(path: Path, known: Header, header: Header) -> None:
     difference = known.difference(header)
     if difference:
         raise StudyMismatchError(
-            f"{str(database.path)!r} is another study; what differs is {difference} (the study "
+            f"{str(path)!r} is another study; what differs is {difference} (the study "
             f"is of model {known.identity.model:.12} and data {known.identity.data:.12}, and here "
             f"are model {header.identity.model:.12} and data {header.identity.data:.12})",
             fix="give the path of a new file, or the model, data and options that this study is of",
         )
-    return known
+
+
+def _made(database: Database, text: str) -> bool:
+    """Make the tables of an empty file, or tell that it has some; then it is only read."""
+    if not database.is_empty():
+        return False
+    database.give_room_back()
+    with database.transaction():
+        if not database.is_empty():  # another process was faster
+            return False
+        database.build()
+        _write_header(database, text)
+    return True
 
 
 def _checked(database: Database) -> Header:

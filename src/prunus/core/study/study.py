@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prunus.core.errors import StudyError, UnknownNameError, nearest
+from prunus.core.plan.make import make_plan
+from prunus.core.plan.plan import Plan
 from prunus.core.study import export, pickles, ranks, text
 from prunus.core.study.cells import Baseline, Cell, Key, harm
 from prunus.core.study.curves import Curve, Point
@@ -208,6 +210,27 @@ class Study:
     def table(self, *, absolute: bool = False) -> str:
         """Return all losses, groups by ratios, as plain text."""
         return text.table(self, absolute=absolute)
+
+    def plan(
+        self,
+        *,
+        loss: float | None = None,
+        macs: float | None = None,
+        params: float | None = None,
+        align: int = 1,
+        absolute: bool = False,
+    ) -> Plan:
+        """Choose how much of each group goes; see `prunus.core.plan.make.make_plan`.
+
+        Args:
+            loss: Of every group as much as costs at most this loss when it is cut alone:
+                PaddleSlim's rule.
+            macs: Keep at most this share of the multiply-adds, for the least sum of losses.
+            params: Keep at most this share of the parameters.
+            align: Leave a multiple of this many channels, where a group has that many.
+            absolute: Losses in units of the metric, not relative to the baseline.
+        """
+        return make_plan(self, loss=loss, macs=macs, params=params, align=align, absolute=absolute)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return everything as JSON, and write it if a path is given."""

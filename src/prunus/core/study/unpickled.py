@@ -145,6 +145,8 @@ def _from_numpy(made: Made) -> float:
         dtype, data = made.arguments
     elif made.name.endswith("._reconstruct"):
         _, _, dtype, _, data = made.state
+    elif made.name.endswith("._frombuffer"):
+        data, dtype, _, _ = made.arguments
     else:
         raise TypeError
     (number,) = np.frombuffer(_bytes(data), _dtype(dtype))

@@ -1,0 +1,168 @@
+"""The traced part of a model and its cuts, as one checked program.
+
+A program is used for a cut only after it has computed, on real data, what the really
+cut model does. What it cannot do is left to whole models, and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves
+
+from prunus.backends.torch.sweep import Give, Sweep
+from prunus.backends.torch.trace import Example
+from prunus.backends.torch.tuning import Tuning, apart, laid_out, run, tune
+from prunus.core.study.cells import Key
+
+__all__ = ["Swift"]
+
+_WRONG = 1e-3
+"""A program that is off by more than this, relative to the largest output, is not used."""
+
+
+class Swift:
+    """Runs calls of one model's part through all of its cuts."""
+
+    def __init__(
+        self,
+        make: Callable[[], Sweep],
+        part: nn.Module,
+        part_of: Callable[[Key], nn.Module],
+        *,
+        precision: torch.dtype | None,
+        room: int,
+    ) -> None:
+        """Prepare; the program is made when the first call is there.
+
+        Args:
+            make: Makes the program and its variants.
+            part: The original's traced part.
+            part_of: Makes the part of a really cut model.
+            precision: A narrower type to compute in.
+            room: Bytes that the results of a batch may take together.
+        """
+        self.rounding = 1e-6
+        """The largest relative difference to plain models that was seen."""
+        self.notes: list[str] = []
+        """What the user should know about what ran."""
+        self._make, self._part, self._part_of = make, part, part_of
+        self._precision, self._room = precision, room
+        self._tuning: Tuning | None = None
+        self._sweep: Sweep | None = None
+        self._bytes_a_sample = 0.0
+        self._right: dict[str, bool] = {}
+        """For each group that was checked, whether its program is used."""
+
+    def run(self, call: Example, keys: Sequence[Key], give: Give) -> tuple[Any, list[Key]]:
+        """Give each cut's result for a call; return the original's, and what was not done.
+
+        The original's result is None where the program could not take the call.
+        """
+        if self._tuning is None:
+            self._begin(call)
+        values = self._values(call)
+        if values is None or self._sweep is None or self._tuning is None:
+            return None, list(keys)
+        self._check(call, values, keys)
+        able = [key for key in keys if self._right.get(key.group)]
+        failed: list[Key] = []
+
+        def sort(key: Key, result: Any) -> None:
+            if isinstance(result, Exception):
+                failed.append(key)
+            else:
+                give(key, result)
+
+        whole = run(self._sweep, values, able, sort, self._within_room(values, able))
+        rest = [key for key in keys if not self._right.get(key.group)]
+        return whole, [*rest, *failed]
+
+    def _values(self, call: Example) -> dict[str, Any] | None:
+        if self._sweep is None or self._tuning is None:
+            return None
+        values = self._sweep.program.read(call.args, call.kwargs)
+        if values is None:
+            return None
+        return laid_out(_cast(values, self._precision), self._tuning.channels_last)
+
+    def _within_room(self, values: Mapping[str, Any], keys: Sequence[Key]) -> Tuning:
+        """Return how to run; slices hold the results of all cuts at once, which may be too much."""
+        assert self._sweep is not None  # noqa: S101  (the caller looked)
+        assert self._tuning is not None  # noqa: S101
+        samples = max(len(one) for one in values.values() if isinstance(one, torch.Tensor))
+        if self._bytes_a_sample * samples * len(keys) > self._room:
+            return replace(self._tuning, size=None)
+        return self._tuning
+
+    def _begin(self, call: Example) -> None:
+        """Make the program, and see that it computes what the part does."""
+        self._tuning = Tuning()
+        try:
+            sweep = self._make()
+            values = sweep.program.read(call.args, call.kwargs)
+            if values is None:
+                self._give_up("its calls are laid out in another way than the example")
+                return
+            expected = call.call(self._part)
+            off = apart(sweep.program.run(values), expected)
+        except Exception as error:  # an exporter's or operator's own error, whatever its class
+            self._give_up(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            return
+        if not off <= _WRONG:
+            self._give_up(f"it is off by {off:.1g} on the first batch")
+            return
+        self.rounding = max(self.rounding, off)
+        tensors = [one for one in tree_leaves(expected) if isinstance(one, torch.Tensor)]
+        samples = max((len(one) for one in tensors if one.ndim), default=1)
+        self._bytes_a_sample = sum(one.nbytes for one in tensors) / max(1, samples)
+        if self._precision is not None:
+            sweep.program.to(self._precision, channels_last=False)
+        self._tuning = tune(sweep.program, _cast(values, self._precision))
+        self._sweep = sweep
+
+    def _give_up(self, why: str) -> None:
+        self.notes.append(
+            f"whole models ran, which is slower, for the program cannot be used: {why}"
+        )
+
+    def _check(self, call: Example, values: Mapping[str, Any], keys: Sequence[Key]) -> None:
+        """Compare the largest cut of each new group with the really cut model."""
+        assert self._sweep is not None  # noqa: S101  (the caller looked)
+        largest = {key.group: key for key in sorted(keys, key=lambda key: key.removed)}
+        for group, key in largest.items():
+            if group not in self._right:
+                self._right[group] = self._agrees(call, values, key)
+
+    def _agrees(self, call: Example, values: Mapping[str, Any], key: Key) -> bool:
+        assert self._sweep is not None  # noqa: S101  (the caller looked)
+        found: list[Any] = []
+        try:
+            expected = call.call(self._part_of(key))
+            self._sweep.run(values, [key], lambda _, result: found.append(result))
+            off = apart(found[0], expected)
+        except Exception as error:  # the user's own forward may raise anything
+            self.notes.append(f"{key.group!r} was measured with whole models: {error}")
+            return False
+        if self._precision is not None:
+            return off < float("inf")
+        if not off <= _WRONG:
+            self.notes.append(
+                f"{key.group!r} was measured with whole models: its program is off by {off:.1g}"
+            )
+            return False
+        self.rounding = max(self.rounding, off)
+        return True
+
+
+def _cast(values: Mapping[str, Any], precision: torch.dtype | None) -> dict[str, Any]:
+    return {
+        name: one.to(precision)
+        if precision is not None and isinstance(one, torch.Tensor) and one.is_floating_point()
+        else one
+        for name, one in values.items()
+    }

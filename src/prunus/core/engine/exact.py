@@ -1,0 +1,162 @@
+"""Exact mode: every sample is seen by every cell, and the data is read once.
+
+The outer loop is over batches, the inner one over cells. After each batch, what its
+samples scored is in the study, so that a kill costs one batch.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from prunus.core.engine.meter import Meter, Scores
+from prunus.core.engine.report import Clock, Listener, Losses
+from prunus.core.errors import EvaluationError, StudyConflictError
+from prunus.core.study.cells import EXACT, FAILED, Cell, Key
+from prunus.core.study.store import Store
+
+__all__ = ["ORDER", "measure_each", "measure_samples", "measure_states"]
+
+ORDER = "in order"
+"""What the study calls the data's own order."""
+
+
+def measure_samples(
+    meter: Meter, store: Store, keys: Sequence[Key], listener: Listener | None
+) -> None:
+    """Measure cells whose metric is a mean over samples, and the baseline with them."""
+    seen, known = store.progress(ORDER), store.batches(ORDER)
+    losses = _losses(store)
+    clock = Clock("measuring", "batches", meter.length, losses, listener)
+    alive = list(keys)
+    baseline: list[Scores] = []
+    seconds = 0.0
+    for position, batch in enumerate(meter.batches()):
+        missing = [key for key in alive if position not in seen.get(key, ())]
+        own = known[position].baseline if position in known else None
+        if own is not None and not missing:
+            baseline.append(own)
+            clock.skip()
+            continue
+        started = time.perf_counter()
+        readings = meter.read(batch, missing)
+        digest = meter.digest(batch)
+        with store.transaction():
+            store.put_batch(ORDER, position, digest, readings.baseline, readings.scores)
+            store.add(_failed(key, why) for key, why in readings.failures.items())
+        seconds += time.perf_counter() - started
+        alive = [key for key in alive if key not in readings.failures]
+        baseline.append(readings.baseline)
+        losses.add(None, readings.baseline)
+        for key, scores in readings.scores.items():
+            losses.add(key, scores)
+        clock.advance(len(readings.baseline) * (1 + len(missing)))
+    whole = np.concatenate(baseline)
+    if not len(whole):
+        raise EvaluationError("the data has no sample", fix="give batches with samples in them")
+    with store.transaction():
+        store.set_baseline(float(whole.mean()), len(whole))
+        share = seconds / max(1, len(alive))
+        store.add(_finished(store, key, len(baseline), len(whole), share) for key in alive)
+
+
+def measure_states(
+    meter: Meter, store: Store, keys: Sequence[Key], listener: Listener | None
+) -> None:
+    """Measure cells with a metric that is an object: one run over the data a group.
+
+    Its state cannot be kept half-way, so that a kill costs one group, not all of them.
+    """
+    losses = _losses(store)
+    clock = Clock("measuring", "cells", len(keys), losses, listener)
+    if not keys and store.baseline is None:
+        value, _, samples = meter.read_all([])
+        store.set_baseline(value, samples)
+    for _, own in groupby(keys, key=lambda key: key.group):
+        some = list(own)
+        started = time.perf_counter()
+        whole, values, samples = meter.read_all(some)
+        each = (time.perf_counter() - started) / len(some)
+        losses.put(None, whole)
+        with store.transaction():
+            store.set_baseline(whole, samples)
+            for key, found in values.items():
+                if isinstance(found, str):
+                    store.add([_failed(key, found)])
+                else:
+                    store.add([_exact(key, found, samples, each)])
+                    losses.put(key, found)
+        for _ in some:
+            clock.advance(1)
+
+
+def measure_each(
+    evaluate: Callable[[Any], float],
+    original: Callable[[], Any],
+    build: Callable[[Key], Any],
+    store: Store,
+    keys: Sequence[Key],
+    listener: Listener | None,
+) -> None:
+    """Measure with a user's own function: one whole evaluation a cell, the seeds' way."""
+    losses = _losses(store)
+    if store.baseline is None:
+        store.set_baseline(_number(evaluate(original())))
+    if store.baseline is not None:
+        losses.put(None, store.baseline.metric)
+    clock = Clock("measuring", "cells", len(keys), losses, listener)
+    for key in keys:
+        started = time.perf_counter()
+        try:
+            model = build(key)
+        except Exception as error:  # whatever the framework says of a cut model
+            store.add([_failed(key, _told(error))])
+            clock.advance(1)
+            continue
+        metric = _number(evaluate(model))
+        store.add([_exact(key, metric, 0, time.perf_counter() - started)])
+        losses.put(key, metric)
+        clock.advance(1)
+
+
+def _losses(store: Store) -> Losses:
+    return Losses(store.header.identity.higher_is_better)
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise EvaluationError(
+            f"evaluate returned {value!r:.60}, which is no number",
+            fix="return one number, such as float(accuracy); where it returns several, pick one",
+        ) from None
+
+
+def _finished(store: Store, key: Key, batches: int, samples: int, seconds: float) -> Cell:
+    """Return the cell of which every batch is there."""
+    parts = store.scores(ORDER, key)
+    scores = np.concatenate([parts[position] for position in range(batches)])
+    if len(scores) != samples:
+        raise StudyConflictError(
+            f"{key} was measured on {len(scores)} samples, and the data has {samples}",
+            fix="the data changed between two runs: give the same data, or begin a new study",
+        )
+    return _exact(key, float(scores.mean()), samples, seconds)
+
+
+def _exact(key: Key, metric: float, samples: int, seconds: float) -> Cell:
+    return Cell(*key, EXACT, metric, samples, seconds=seconds, host=socket.gethostname())
+
+
+def _failed(key: Key, why: str) -> Cell:
+    return Cell(*key, FAILED, None, note=why or "it failed", host=socket.gethostname())
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

@@ -1,0 +1,9 @@
+import pytest
+
+from prunus.core.study import database
+
+
+@pytest.fixture(autouse=True)
+def _files_need_not_survive_the_end_of_the_power(monkeypatch):
+    # To wait for the disk is most of the time that these tests take.
+    monkeypatch.setattr(database, "SYNCHRONOUS", "OFF")
