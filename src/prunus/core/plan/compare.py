@@ -109,7 +109,7 @@ class _Comparison:
         ]
         losses = [share * one.at(count) for one, share, count in known]
         price = sum(share * one.price(count) for one, share, count in known)
-        kept = math.exp(-price) if self.curves[0].shares else None
+        kept = math.exp(-price) if self.curves[0].ruin is not None else None
         cost = self._cost(ratios)
         return Compared(rule, setting, cost.macs, cost.numel, sum(losses), max(losses), kept)
 

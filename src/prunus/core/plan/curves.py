@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -58,8 +58,8 @@ class Losses:
     """How many channels each ratio took."""
     partial: int = 0
     """How many of the losses are of a part of the samples."""
-    shares: bool = False
-    """Whether a loss is a share of what the whole model scores, of which the rest is kept."""
+    ruin: float | None = None
+    """What a ruined model loses, where losses are shares of what the whole one scores."""
 
     @cached_property
     def ratios(self) -> tuple[float, ...]:
@@ -89,7 +89,7 @@ class Losses:
         group, which cannot lose more than all, cheaper than a little less everywhere.
         """
         loss = self.at(count)
-        return -math.log(max(_LEAST, 1.0 - loss)) if self.shares else loss
+        return loss if self.ruin is None else -math.log(max(_LEAST, 1.0 - loss / self.ruin))
 
     @cached_property
     def falls(self) -> bool:
@@ -116,13 +116,23 @@ def losses_of(study: Measurements, *, absolute: bool) -> list[Losses]:
         curve = study.curve(group.name, absolute=absolute)
         removed = {point.ratio: point.removed for point in curve.points}
         partial = sum(point.kind == "adaptive" for point in curve.points)
-        found.append(Losses(group.name, group.size, dict(curve), removed, partial, shares))
+        found.append(Losses(group.name, group.size, dict(curve), removed, partial))
     if not any(one.ratios for one in found):
         raise PlanError(
             "no group of the study has a loss to plan with",
             fix="run prunus.analyze with the same study; study.table() shows what is known",
         )
-    return found
+    return [replace(one, ruin=_ruin(found)) for one in found] if shares else found
+
+
+def _ruin(curves: Sequence[Losses]) -> float:
+    """Return what a ruined model loses: it still guesses, so that is less than all.
+
+    The largest measured loss tells, if anything was cut so far; two classes of which
+    one is guessed lose a half.
+    """
+    lost = [loss for one in curves for loss in one.by_ratio.values() if not math.isnan(loss)]
+    return min(1.0, max(0.5, *lost))
 
 
 def remarks(curves: Sequence[Losses]) -> list[str]:

@@ -53,7 +53,8 @@ class Compared:
     worst: float
     """The largest of them."""
     kept: float | None = None
-    """What the groups keep one by one, multiplied; None where losses are no shares."""
+    """What the groups keep of what there is to lose, multiplied; None where losses are no
+    shares."""
 
 
 @dataclass(frozen=True)

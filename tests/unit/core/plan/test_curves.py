@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -68,3 +69,20 @@ def test_a_study_without_a_loss(tmp_path):
     study = study_of(tmp_path / "s", chain(10, 4), {})
     with pytest.raises(PlanError, match=r"has a loss to plan with\n  fix: run prunus\.analyze"):
         losses_of(study, absolute=False)
+
+
+def test_what_is_kept_is_multiplied_and_a_ruined_model_keeps_next_to_nothing():
+    one = replace(curve("a", 10, {0.5: 0.45, 0.9: 0.9}), ruin=0.9)
+    assert one.price(0) == 0.0
+    assert one.price(5) == pytest.approx(math.log(2))
+    assert one.price(9) == pytest.approx(math.log(1000))
+    assert curve("a", 10, {0.5: 0.45}).price(5) == 0.45
+
+
+@pytest.mark.parametrize(
+    ("losses", "ruin"), [({0.5: 0.1}, 0.5), ({0.5: 0.7, 0.6: math.nan}, 0.7), ({0.5: 1.2}, 1.0)]
+)
+def test_a_ruined_model_loses_what_was_lost_most(tmp_path, losses, ruin):
+    study = study_of(tmp_path / "s", chain(10, 4), {"a.weight": losses})
+    assert losses_of(study, absolute=False)[0].ruin == pytest.approx(ruin)
+    assert losses_of(study, absolute=True)[0].ruin is None
