@@ -82,7 +82,9 @@ def analyze(
         )
         if value is not None
     ]
-    target = target_of(config, overrides=[*(option or ()), *typed], weights=weights)
+    target = target_of(
+        config, overrides=[*(option or ()), *typed], weights=weights, needs_data=True
+    )
     settings = target.settings
     wanted = settings.analysis
     made_folder(settings.study.parent)

@@ -1,33 +1,37 @@
-"""`prunus demo`: the whole story on real data, in under two minutes."""
+"""`prunus demo`: the whole flow on real data, in under three minutes."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from prunus.cli.text import console, share, short, table
-from prunus.core.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from prunus.core.results import Cost
+from prunus.cli.options import Json
+from prunus.cli.output import Printer, before_and_after, figures_data, made_folder
+from prunus.core.errors import ConfigError, MissingExtraError
 
 __all__ = ["demo"]
 
+NEEDED = ("torch", "sklearn", "onnx", "onnxscript", "onnxruntime", "matplotlib")
+
 
 def demo(
-    folder: Annotated[
-        Path, typer.Option("-o", "--out", help="Where the two model files go.")
-    ] = Path("prunus-demo"),
-    ratio: Annotated[float, typer.Option(help="Share of channels that each group loses.")] = 0.5,
-    epochs: Annotated[int, typer.Option(min=1, help="Rounds of training, before and after.")] = 20,
+    folder: Annotated[Path, typer.Option("-o", "--out", help="Where all files go.")] = Path(
+        "prunus-demo"
+    ),
+    macs: Annotated[float, typer.Option(help="Share of the multiply-adds that is kept.")] = 0.35,
+    align: Annotated[int, typer.Option(help="Leave a multiple of this many channels.")] = 16,
+    epochs: Annotated[int, typer.Option(min=1, help="Rounds of training, before and after.")] = 12,
+    as_json: Json = False,
 ) -> None:
-    """Train a small network on scanned digits, cut it, train it on, save it, load it."""
-    for package in ("torch", "sklearn"):
+    """Go through the whole flow on scanned digits: train, analyse, plan, cut, train on, export.
+
+    Every step is a command that can be typed by itself; a second run finds what the first
+    one left.
+    """
+    for package in NEEDED:
         if find_spec(package) is None:
             raise MissingExtraError(
                 f"the demo needs {package!r}, which is not installed",
@@ -35,74 +39,94 @@ def demo(
             )
     from prunus.tasks.digits import one_thread
 
+    made_folder(folder)
+    config = _config(folder / "prunus.yaml", epochs)
     with one_thread():
-        _story(console(), folder, ratio, epochs)
+        _story(Printer(as_json), folder, config, macs, align)
 
 
-def _story(out: Console, folder: Path, ratio: float, epochs: int) -> None:
-    from prunus import api
-    from prunus.tasks import digits
+def _config(path: Path, epochs: int) -> Path:
+    """Write the YAML file; one that is there must be the same."""
+    from prunus.core.files import whole_file
+    from prunus.tasks.example import example
 
-    data = digits.load()
-    out.print(
-        f"1. Train a residual network on {len(data.images)} scanned digits, "
-        f"{len(data.test_images)} kept for testing ..."
+    training = {"epochs": epochs, "learning_rate": 0.003}
+    text = example(
+        {
+            "model": {"name": "prunus.tasks.digits:network"},
+            "data": {"kind": "digits", "channels": 1, "image_size": 16, "batch_size": 64},
+            "train": training,
+            "finetune": training,
+        }
     )
-    model = digits.network()
-    digits.train(model, data, epochs, rate=3e-3)
-    example = data.test_images[:1]
-    found = api.trace(model, example)
-    out.print(
-        f"2. Trace it: {len(found.groups)} groups of channels can go, such as "
-        f"{found.groups[0].name!r}; {found.frozen[0].name!r} stays, because "
-        f"{found.frozen[0].because}."
-    )
-    pruned = api.prune(model, example, ratio)
-    cut_accuracy = digits.accuracy(pruned.model, data)
-    out.print(
-        f"3. Cut {ratio:.0%} of each group. Checked against the original with those channels "
-        f"zeroed: the outputs differ by {pruned.error:.0e}. Accuracy before any training: "
-        f"{cut_accuracy:.1%}."
-    )
-    out.print("4. Train what is left, for as long ...")
-    digits.train(pruned.model, data, epochs, rate=3e-3, seed=1)
-    folder.mkdir(parents=True, exist_ok=True)
-    whole, small = folder / "whole.safetensors", folder / "small.safetensors"
-    digits.save_weights(model, whole)
-    api.save(pruned, small)
-    loaded = api.load(digits.network(seed=1), small)
-    out.print(
-        f"5. Save it as {small}, load it into a freshly built network: on the test digits the "
-        f"outputs differ by {digits.difference(pruned.model, loaded, data):g}.\n"
-    )
-    _print_table(out, _rows(model, pruned, (whole, small), data))
-    out.print("\nnext: prunus params prunus.tasks.digits:network --shape 1,1,8,8")
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        raise ConfigError(
+            f"{str(path)!r} is of another demo, or was changed",
+            fix=f"choose another folder with -o, or go on with it: prunus train {path}, and so on",
+        )
+    with whole_file(path) as part:
+        part.write_text(text, encoding="utf-8")
+    return path
 
 
-def _rows(model: Any, pruned: Any, files: tuple[Path, Path], data: Any) -> list[list[str]]:
-    from prunus.tasks import digits
+def _story(printer: Printer, folder: Path, config: Path, macs: float, align: int) -> None:
+    from prunus.cli.analyze import analyze
+    from prunus.cli.export import export
+    from prunus.cli.finetune import finetune
+    from prunus.cli.plan import plan
+    from prunus.cli.prune import prune
+    from prunus.cli.train import train
 
-    models: list[Any] = [model, pruned.model]
-    costs: list[Cost] = [pruned.before, pruned.after]
-    right = [digits.accuracy(one, data) for one in models]
-    seconds = digits.latency(models, data)
-    sizes = [path.stat().st_size for path in files]
-    return [
-        [
-            "accuracy",
-            *(f"{one:.1%}" for one in right),
-            f"{100 * (right[1] - right[0]):+.1f} points",
-        ],
-        _row("MACs", [cost.macs for cost in costs]),
-        _row("parameters", [cost.numel for cost in costs]),
-        _row("file, bytes", sizes),
-        ["64 digits, ms", *(f"{1000 * one:.2f}" for one in seconds), share(seconds[1], seconds[0])],
+    name = str(config)
+    onnx = folder / "small.onnx"
+    steps: list[tuple[str, str, Any]] = [
+        ("train", "1. A network learns to read scanned digits.", lambda: train(name)),
+        ("analyze", "2. What is each group of its channels worth?", lambda: analyze(name)),
+        (
+            f"plan --macs {macs:g} --align {align}",
+            "3. How much of each goes, so that the least is lost?",
+            lambda: plan(name, macs=macs, align=align),
+        ),
+        ("prune --quick", "4. They really go.", lambda: prune(name, quick=True)),
+        ("finetune --quick", "5. What is left learns on.", lambda: finetune(name, quick=True)),
+        (f"export -o {onnx}", "6. A file for other programs.", lambda: export(name, [str(onnx)])),
     ]
+    for typed, title, step in steps:
+        command, _, options = typed.partition(" ")
+        printer.say(f"\n{title}\n$ prunus {command} {config} {options}".rstrip())
+        step() if not printer.as_json else _silent(step)
+    _end(printer, folder, name)
 
 
-def _row(name: str, values: list[int]) -> list[str]:
-    return [name, *(short(value) for value in values), share(values[1], values[0])]
+def _silent(step: Any) -> None:
+    """Run a step without what it prints, for there will be one JSON at the end."""
+    import contextlib
+    import io
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        step()
 
 
-def _print_table(out: Console, rows: list[list[str]]) -> None:
-    table(out, ("", "before", "after", "left"), rows)
+def _end(printer: Printer, folder: Path, config: str) -> None:
+    """Print the table, draw the picture, and say where it is."""
+    from prunus.cli.picture import draw
+    from prunus.cli.prune import measured
+    from prunus.cli.target import target_of
+    from prunus.core.plan.plan import Plan
+    from prunus.core.study.study import Study
+
+    work = target_of(config)
+    settings = work.settings
+    small = work.built(settings.folder / "finetuned.safetensors")
+    found = measured(work, [work.model, small], None)
+    printer.say("\nBefore and after:")
+    before_and_after(printer, ("before", "after"), found, settings.metric.name)
+    picture = folder / "curves.png"
+    draw(Study.open(settings.study), picture, plan=Plan.load(settings.study.parent / "plan.json"))
+    printer.say(f"\npicture: {picture}")
+    printer.end(
+        "prunus init, with --model and --data of your own",
+        figures={w: figures_data(one) for w, one in zip(("before", "after"), found, strict=True)},
+        picture=picture,
+        folder=folder,
+    )

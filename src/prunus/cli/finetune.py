@@ -37,7 +37,7 @@ def finetune(
     from prunus.cli.target import outputs, target_of
 
     out, overrides = outputs(option)
-    work = target_of(config, overrides=overrides, weights=weights)
+    work = target_of(config, overrides=overrides, weights=weights, needs_data=True)
     settings = work.settings
     path = out if out.name else settings.folder / "finetuned.safetensors"
     printer = Printer(as_json)

@@ -170,7 +170,7 @@ def _recalibrated(work: Target, pruned: Any) -> tuple[str, ...]:
     return found
 
 
-def measured(work: Target, models: list[Any], costs: list[Any]) -> Any:
+def measured(work: Target, models: list[Any], costs: list[Any] | None) -> Any:
     """Return size, cost, latency and metric of the models."""
     with Bar() as bar:
         return work.kit.figures(

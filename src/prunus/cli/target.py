@@ -162,6 +162,7 @@ def target_of(
     within: str | None = None,
     weights: Path | None = None,
     steps: Sequence[str] = ("trained",),
+    needs_data: bool = False,
 ) -> Target:
     """Return what a command works on.
 
@@ -173,11 +174,12 @@ def target_of(
         weights: A file of weights that was named.
         steps: Which commands' weights are taken where none are named, the first that are
             there: "finetuned", "pruned", "trained".
+        needs_data: Whether nothing can be done without a file that tells the data.
     """
     from prunus.tasks.models import parse_shape
 
     parsed = tuple(parse_shape(one) for one in shapes or ())
-    if is_config(text):
+    if needs_data or is_config(text):
         config = config_of(text, overrides)
         if weights is None and not any(one.startswith("model.weights=") for one in overrides or ()):
             made = [config.folder / f"{step}.safetensors" for step in steps]

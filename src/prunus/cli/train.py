@@ -28,7 +28,7 @@ def train(
     """
     from prunus.cli.target import target_of
 
-    target = target_of(config, overrides=option, weights=weights, steps=())
+    target = target_of(config, overrides=option, weights=weights, steps=(), needs_data=True)
     printer = Printer(as_json)
     settings = target.settings
     images = settings.images
