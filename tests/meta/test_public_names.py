@@ -65,4 +65,4 @@ def test_help_imports_no_framework(arguments):
         "from prunus.cli.main import app", f"app({arguments!r}, standalone_mode=False)"
     )
     assert "prunus" in found
-    assert not found & {*FRAMEWORKS, "numpy", "scipy", "pydantic", "yaml", "matplotlib"}
+    assert not found & {*FRAMEWORKS, "numpy", "scipy", "yaml", "matplotlib"}
