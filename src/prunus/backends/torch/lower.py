@@ -26,8 +26,6 @@ class Lowering:
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         self.names: dict[fx.Node, Any] = {}
-        self.values: dict[str, torch.Tensor] = {}
-        """Stored tensors by name, for the few ops that must read one (an index table)."""
         self._current: fx.Node | None = None
 
     # What an entry of the vocabulary reads.
@@ -144,7 +142,17 @@ class Lowering:
         """Declare a parameter or buffer."""
         if name not in self.tensors:
             self.tensors[name] = Tensor(name, tuple(value.shape), True, trainable)
-            self.values[name] = value
+
+    def declare_constant(self, node: fx.Node, attribute: str) -> None:
+        """Declare a tensor that is no parameter or buffer, where nobody can cut it."""
+        built = attribute.rpartition(".")[2].startswith("lifted_tensor")
+        source = (
+            "a tensor that `forward` builds"
+            if built
+            else f"the plain tensor {attribute!r}, which as a buffer would be cut along"
+        )
+        name = self.output(node)
+        self.nodes.append(Node(node.name, "constant", (), (name,), source=source))
 
 
 def lower(
@@ -156,8 +164,7 @@ def lower(
     """Lower an exported program.
 
     `stored` holds the model's own parameters and buffers; `name_of` gives the name that a
-    tensor has there, one for all that are tied. A constant that is neither was built in
-    `forward`, where nobody can cut it: it goes in as an input, whose axes are rigid.
+    tensor has there, one for all that are tied.
     """
     lowering = Lowering(vocabulary)
     inputs = []
@@ -173,10 +180,10 @@ def lower(
                 target, stored[target], trainable=isinstance(stored[target], torch.nn.Parameter)
             )
             lowering.names[node] = target
-        else:
+        elif spec.kind is InputKind.USER_INPUT:
             inputs.append(lowering.output(node))
-            if spec.target in program.constants:
-                lowering.values[inputs[-1]] = program.constants[spec.target]
+        else:
+            lowering.declare_constant(node, target)
     lowering.walk(iter(program.graph.nodes))
     return Graph(
         tuple(lowering.nodes), lowering.tensors, tuple(inputs), _results(program, lowering)

@@ -220,3 +220,8 @@ def global_response_norm(m, x):
     energy = y.norm(2, (2, 3), keepdim=True)
     seen = energy if m.only is None else energy[:, m.only]
     return m.b(m.gamma * (y * energy / (seen.mean(1, keepdim=True) + 1e-6)) + m.beta + y)
+
+
+@pattern(image, cut="a.weight b.weight", mixes="cosine_similarity", a=conv(3, 8), b=conv(3, 8))
+def likeness_of_two_branches(m, x):
+    return F.cosine_similarity(m.a(x).tanh(), m.b(x), dim=1)
