@@ -217,6 +217,13 @@ def _map(value: Any, function: Any) -> Any:
 
 
 def _check_built(model: nn.Module) -> None:
+    for name, part in model.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise TraceError(
+                f"{f'{name!r}' if name else 'the model'} is a TorchScript module, of which only "
+                "compiled code is left to trace",
+                fix="pass the nn.Module that it was scripted or traced from",
+            )
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if is_lazy(tensor):
             raise TraceError(

@@ -6,14 +6,29 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from prunus.core.errors import LoadError, RatioError
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "check_ratio"]
 
 SCHEMA = 1
+
+
+def check_ratio(name: str, ratio: float) -> None:
+    """Refuse what is no name, and what is no share of channels."""
+    if not isinstance(name, str):
+        raise RatioError(
+            f"{name!r} is no name of a weight, group or pattern",
+            fix='write {"conv1.weight": 0.5}; prunus.trace(...).groups has the names',
+        )
+    if isinstance(ratio, bool) or not isinstance(ratio, Real) or not 0 <= ratio < 1:
+        raise RatioError(
+            f"the ratio of {name!r} is {ratio!r}, and must lie in [0, 1)",
+            fix="give the share of channels to remove, such as 0.5; one channel always stays",
+        )
 
 
 @dataclass(frozen=True)
@@ -26,18 +41,20 @@ class Plan:
     schema: int = field(default=SCHEMA, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.ratios, Mapping):
+            raise RatioError(
+                f"a plan of {self.ratios!r} is no table of ratios",
+                fix='write prunus.Plan({"conv1.weight": 0.5})',
+            )
         for name, ratio in self.ratios.items():
-            if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 <= ratio < 1:
-                raise RatioError(
-                    f"the ratio of {name!r} is {ratio!r}, and must lie in [0, 1)",
-                    fix="give the share of channels to remove, such as 0.5",
-                )
+            check_ratio(name, ratio)
 
     def save(self, path: str | Path) -> None:
         """Write the plan; a file that is there is replaced only once the new one is whole."""
         path = Path(path)
+        ratios = {name: float(ratio) for name, ratio in self.ratios.items()}
         text = json.dumps(
-            {"prunus_plan": self.schema, "note": self.note, "ratios": dict(self.ratios)}, indent=2
+            {"prunus_plan": self.schema, "note": self.note, "ratios": ratios}, indent=2
         )
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:

@@ -167,6 +167,23 @@ def test_precision_is_kept(build, dtype):
     assert output(pruned.model, x).dtype == dtype
 
 
+@pytest.mark.parametrize("build", [Chain, Fixed])
+def test_what_is_cut_in_inference_mode_can_be_trained(build, tmp_path):
+    model, fresh, x = build(), build(), image(size=4)
+    with torch.inference_mode():
+        pruned = prunus.prune(model, x.clone(), 0.5)
+        prunus.save(pruned, tmp_path / "small.safetensors")
+        loaded = prunus.load(fresh, tmp_path / "small.safetensors")
+    for each in (pruned.model, loaded):
+        each(x).sum().backward()
+
+
+def test_a_model_that_was_made_in_inference_mode_stays_what_it_is():
+    with torch.inference_mode():
+        model = Chain()
+    assert prunus.prune(model, image(), 0.5).error < 1e-9
+
+
 def test_weights_that_do_not_learn_are_cut_too():
     model = Chain()
     model.a.requires_grad_(False)
