@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from prunus.core.graph.ir import Graph, Node, Tensor
 
-__all__ = ["Lowering", "Vocabulary", "lower", "module_path", "operator_of"]
+__all__ = ["Lowering", "Vocabulary", "joined", "lower", "module_path", "operator_of"]
 
 Shape = tuple[int, ...]
 Vocabulary = Mapping[str, Callable[["Lowering", fx.Node], None]]
@@ -187,6 +188,34 @@ def lower(
     lowering.walk(iter(program.graph.nodes))
     return Graph(
         tuple(lowering.nodes), lowering.tensors, tuple(inputs), _results(program, lowering)
+    )
+
+
+def joined(graph: Graph, training: Graph) -> Graph:
+    """Return `graph`, and beside it what `training` does on the same weights."""
+
+    def apart(name: str) -> str:
+        return name if training.is_param(name) else f"training:{name}"
+
+    nodes = (
+        replace(
+            node,
+            name=f"training:{node.name}",
+            inputs=tuple(map(apart, node.inputs)),
+            outputs=tuple(map(apart, node.outputs)),
+            params={role: apart(name) for role, name in node.params.items()},
+            aside=True,
+        )
+        for node in training.nodes
+    )
+    tensors = {
+        apart(name): replace(tensor, name=apart(name)) for name, tensor in training.tensors.items()
+    }
+    return Graph(
+        (*graph.nodes, *nodes),
+        {**tensors, **graph.tensors},
+        (*graph.inputs, *map(apart, training.inputs)),
+        (*graph.outputs, *map(apart, training.outputs)),
     )
 
 

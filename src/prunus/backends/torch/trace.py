@@ -7,7 +7,7 @@ import inspect
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.export import Dim, ExportedProgram, export
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map
 
-from prunus.backends.torch.lower import lower, operator_of
+from prunus.backends.torch.lower import joined, lower, operator_of
 from prunus.backends.torch.untouched import evaluating
 from prunus.backends.torch.vocabulary import VOCABULARY
 from prunus.core.errors import TraceError
@@ -49,6 +49,8 @@ class TorchTrace:
     """Every name of a tensor, tied ones included, to its canonical one."""
     prefix: str = ""
     """Where the traced module sits in the user's model, with a dot behind; names begin with it."""
+    branches: bool = False
+    """Whether `graph` also holds what runs in training only."""
 
     def name_of(self, target: str | None) -> str:
         """Return the canonical name of what export calls `target`."""
@@ -108,18 +110,37 @@ def trace(
     _check_built(model)
     _check_devices(model, example)
     stored, aliases = stored_tensors(model, prefix)
-    with evaluating(model), torch.no_grad(), quiet():
+
+    def name_of(target: str) -> str:
+        return aliases.get(prefix + target, prefix + target)
+
+    program = _program(model, example, any_batch=any_batch)
+    graph = lower(program, VOCABULARY, name_of, stored)
+    branches = False
+    if _waits(model, graph, name_of):
+        with contextlib.suppress(TraceError):  # training may ask for more, such as targets
+            training = _program(model, example, any_batch=any_batch, branches=True)
+            graph = joined(graph, lower(training, VOCABULARY, name_of, stored))
+            branches = True
+    return TorchTrace(program, graph, stored, aliases, prefix, branches)
+
+
+def _program(
+    model: nn.Module, example: Example, *, any_batch: bool, branches: bool = False
+) -> ExportedProgram:
+    with evaluating(model, branches=branches), torch.no_grad(), quiet():
         program = _export(model, example, any_batch=any_batch)
         if _writes_into_views(program):
             # Functional form: a write into a slice becomes a value that a rule can speak of.
             program = program.run_decompositions({})
         _tidy(program)
+    return program
 
-    def name_of(target: str) -> str:
-        return aliases.get(prefix + target, prefix + target)
 
-    graph = lower(program, VOCABULARY, name_of, stored)
-    return TorchTrace(program, graph, stored, aliases, prefix)
+def _waits(model: nn.Module, graph: Graph, name_of: Callable[[str], str]) -> bool:
+    """Tell whether a weight takes no part in evaluation: it may wait for training."""
+    read = {name for node in graph.nodes for name in node.reads()}
+    return any(name_of(name) not in read for name, _ in model.named_parameters())
 
 
 @contextlib.contextmanager

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import fx, nn
 from torch.export.graph_signature import InputKind
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from prunus.backends.torch.double import in_double
 from prunus.backends.torch.edit import Kept, copied, take
 from prunus.backends.torch.numbers import Rewritten, resizes_by_operator, rewritten
 from prunus.backends.torch.trace import Example, TorchTrace, stored_tensors
@@ -31,45 +31,13 @@ from prunus.backends.torch.untouched import evaluating
 from prunus.core.cut.cut import Cut
 from prunus.core.graph.ir import Dim
 
-__all__ = ["Reference", "compare", "first_difference", "in_double", "reference_output"]
-
-_NOISE = frozenset(
-    """rand rand_like randn randn_like bernoulli bernoulli_ uniform uniform_ normal normal_
-    normal_functional exponential exponential_""".split()
-)
-_NARROW = {torch.float16, torch.bfloat16, torch.float32}
-
-
-class in_double(TorchDispatchMode):  # noqa: N801  (used as a context manager, like no_grad)
-    """Runs everything in double precision, also where code asks for a narrower type."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        """Widen every floating tensor and every requested type."""
-        name, writes = function._schema.name, function._schema.is_mutable
-        args, kwargs = tree_map(self._requested, (args, kwargs or {}))
-        if not writes:
-            args, kwargs = tree_map(self._wide, (args, kwargs))
-        else:
-            first, *rest = args
-            args = (first, *tree_map(self._wide, rest))
-        result = function(*args, **kwargs)
-        # Noise of another shape is other noise: where channels went, no two runs would agree.
-        return result.fill_(0.5) if name.removeprefix("aten::") in _NOISE else result
-
-    @staticmethod
-    def _requested(value: Any) -> Any:
-        return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
-
-    @staticmethod
-    def _wide(value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.dtype in _NARROW:
-            return value.double()
-        return value
+__all__ = [
+    "Reference",
+    "compare",
+    "compare_training",
+    "first_difference",
+    "reference_output",
+]
 
 
 @dataclass(frozen=True)
@@ -82,12 +50,14 @@ class Reference:
     outputs: Any
     silent: str
     """Why the outputs tell nothing, where they do not."""
-    run: Callable[[int], Any]
-    """Run the blinded original with a seed for what it draws."""
+    run: Callable[[int, bool], Any]
+    """Run the blinded original, or its training branches, with a seed for what it draws."""
+    training: Any = None
+    """What the blinded original answers where `forward` takes its training branches."""
 
-    def is_random(self) -> bool:
+    def is_random(self, *, branches: bool = False) -> bool:
         """Tell whether two runs with two seeds differ."""
-        return _distance(self.run(1), self.run(2)) > 0
+        return _distance(self.run(1, branches), self.run(2, branches)) > 0
 
 
 def reference_output(
@@ -124,10 +94,17 @@ def _blinded_run(
     else:
         outputs = _run(model, traced, blind, example)
 
-    def run(seed: int) -> Any:
-        return _run(model, traced, blind, example, seed)
+    def run(seed: int, branches: bool) -> Any:
+        return _run(model, traced, blind, example, seed, branches=branches)
 
-    return Reference(example, weights, outputs, _silent(outputs), run)
+    training = _run(model, traced, blind, example, branches=True) if _shown(traced, cut) else None
+    return Reference(example, weights, outputs, _silent(outputs), run, training)
+
+
+def _shown(traced: TorchTrace, cut: Cut) -> bool:
+    """Tell whether blinding shows what the training branches have to compute."""
+    mixes = (dim for node, dim in cut.channels.mixes if node.aside)
+    return traced.branches and not any(len(cut.channels.lost(dim, cut.gone)) for dim in mixes)
 
 
 def _silent(outputs: Any) -> str:
@@ -151,12 +128,25 @@ def _tensors(outputs: Any) -> list[torch.Tensor]:
 
 def compare(model: nn.Module, kept: Kept, reference: Reference, traced: TorchTrace) -> float:
     """Return the largest difference to the reference, relative to its largest value."""
-    small = {
+    outputs = _run(model, traced, _small(reference, kept), reference.example)
+    return _distance(reference.outputs, outputs)
+
+
+def compare_training(
+    model: nn.Module, kept: Kept, reference: Reference, traced: TorchTrace
+) -> float:
+    """Return the same of the training branches; 0 where there is nothing to compare with."""
+    if reference.training is None:
+        return 0.0
+    outputs = _run(model, traced, _small(reference, kept), reference.example, branches=True)
+    return _distance(reference.training, outputs)
+
+
+def _small(reference: Reference, kept: Kept) -> dict[str, torch.Tensor]:
+    return {
         name: take(value, kept[name]) if name in kept else value
         for name, value in reference.weights.items()
     }
-    outputs = _run(model, traced, small, reference.example)
-    return _distance(reference.outputs, outputs)
 
 
 def _run(
@@ -165,6 +155,8 @@ def _run(
     weights: Mapping[str, torch.Tensor],
     example: Example,
     seed: int | None = None,
+    *,
+    branches: bool = False,
 ) -> Any:
     """Run a copy of `model` on other weights."""
     stored, _ = stored_tensors(model, traced.prefix)
@@ -177,7 +169,7 @@ def _run(
     for module in double.modules():
         if isinstance(module, nn.RNNBase):
             module._flat_weights = [getattr(module, name) for name in module._flat_weights_names]
-    with evaluating(double), torch.no_grad(), in_double():
+    with evaluating(double, branches=branches), torch.no_grad(), in_double():
         if seed is not None:
             random.seed(seed)
             np.random.seed(seed)
