@@ -134,7 +134,9 @@ class Lowering:
             return
         made = [self.output(node)] if isinstance(node.meta["val"], torch.Tensor) else None
         made = self.outputs(node) if made is None else made
-        self.emit(str(node.target), self.tensors_of((node.args, node.kwargs)), made)
+        # A plain function's own text holds where it lies in memory.
+        unknown = str(node.target) if isinstance(node.target, torch._ops.OpOverload) else name
+        self.emit(unknown, self.tensors_of((node.args, node.kwargs)), made)
 
     def _declare(self, name: str, shape: Shape) -> None:
         self.tensors[name] = Tensor(name, shape)

@@ -51,16 +51,15 @@ _ELEMENTWISE = """
     abs acos acosh add addcdiv addcmul alias alpha_dropout asin asinh atan atan2 atanh bernoulli
     bitwise_and bitwise_not bitwise_or bitwise_xor ceil celu clamp clamp_max clamp_min clip clone
     contiguous copysign cos cosh detach detach_ div dropout elu empty_like eq erf erfc erfinv exp
-    exp2 expm1 fake_quantize_per_tensor_affine feature_alpha_dropout feature_dropout float_power
-    floor floor_divide fmod frac full_like ge gelu gt hardshrink hardsigmoid hardswish hardtanh
-    heaviside hypot isfinite isinf isnan ldexp le leaky_relu lerp lift_fresh lift_fresh_copy log
-    log10 log1p log2 log_sigmoid logaddexp logical_and logical_not logical_or logical_xor logit lt
-    masked_fill maximum minimum mish mul multiply nan_to_num ne neg negative native_dropout
-    normal_functional
-    ones_like positive pow rand_like randn_like reciprocal relu relu6 remainder round rrelu rsqrt
-    rsub selu sgn sigmoid sign silu sin sinh softplus softshrink sqrt square sub subtract tan tanh
-    threshold trunc true_divide where zero zeros_like special_expit
-    fused_moving_avg_obs_fake_quant
+    exp2 expm1 exponential fake_quantize_per_tensor_affine feature_alpha_dropout feature_dropout
+    float_power floor floor_divide fmod frac full_like fused_moving_avg_obs_fake_quant ge gelu gt
+    hardshrink hardsigmoid hardswish hardtanh heaviside hypot isfinite isinf isnan ldexp le
+    leaky_relu lerp lift_fresh lift_fresh_copy log log10 log1p log2 log_sigmoid logaddexp
+    logical_and logical_not logical_or logical_xor logit lt masked_fill maximum minimum mish mul
+    multiply nan_to_num native_dropout ne neg negative normal normal_functional ones_like positive
+    pow rand_like randn_like reciprocal relu relu6 remainder round rrelu rsqrt rsub selu sgn
+    sigmoid sign silu sin sinh softplus softshrink special_expit sqrt square sub subtract tan tanh
+    threshold true_divide trunc uniform where zero zeros_like
 """
 
 
@@ -431,6 +430,11 @@ def _pool(low: Lowering, node: fx.Node) -> None:
     made = [low.output(node)] if single else low.outputs(node)
     axes = next(int(k) for k in str(node.target) if k in "123")
     low.emit("spatial", [x], made, axes=axes)
+
+
+@entry("tril", "triu")
+def _triangle(low: Lowering, node: fx.Node) -> None:
+    low.emit("spatial", [low.tensor(node.args[0])], [low.output(node)], axes=2)
 
 
 @entry("max_unpool2d", "max_unpool3d")

@@ -126,3 +126,15 @@ def test_tracing_prints_and_logs_nothing(capfd):
     with pytest.raises(TraceError, match="cannot be traced"):
         prunus.trace(Branching(Chain()), image())
     assert capfd.readouterr() == ("", "")
+
+
+def test_an_unknown_function_is_named_as_it_is_written():
+    class Mapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 1)
+
+        def forward(self, x):
+            return torch.vmap(lambda one: self.conv(one[None])[0])(x)
+
+    assert prunus.trace(Mapped(), image()).unknown == ("_add_batch_dim", "_remove_batch_dim")
