@@ -8,13 +8,21 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-__all__ = ["in_double"]
+__all__ = ["in_double", "widened"]
 
 _NOISE = frozenset(
     """rand rand_like randn randn_like bernoulli bernoulli_ uniform uniform_ normal normal_
     normal_functional exponential exponential_""".split()
 )
-_NARROW = {torch.float16, torch.bfloat16, torch.float32}
+_WIDE = {
+    **dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64),
+    **dict.fromkeys((torch.complex32, torch.complex64), torch.complex128),
+}
+
+
+def widened(value: torch.Tensor) -> torch.Tensor:
+    """Return `value` in double precision, where it is of a floating or complex type."""
+    return value.to(_WIDE.get(value.dtype, value.dtype))
 
 
 class in_double(TorchDispatchMode):  # noqa: N801  (used as a context manager, like no_grad)
@@ -40,10 +48,8 @@ class in_double(TorchDispatchMode):  # noqa: N801  (used as a context manager, l
 
     @staticmethod
     def _requested(value: Any) -> Any:
-        return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
+        return _WIDE.get(value, value) if isinstance(value, torch.dtype) else value
 
     @staticmethod
     def _wide(value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.dtype in _NARROW:
-            return value.double()
-        return value
+        return widened(value) if isinstance(value, torch.Tensor) else value

@@ -23,7 +23,7 @@ from torch import fx, nn
 from torch.export.graph_signature import InputKind
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
-from prunus.backends.torch.double import in_double
+from prunus.backends.torch.double import in_double, widened
 from prunus.backends.torch.edit import Kept, copied, take
 from prunus.backends.torch.numbers import Rewritten, resizes_by_operator, rewritten
 from prunus.backends.torch.trace import Example, TorchTrace, stored_tensors
@@ -180,14 +180,18 @@ def _run(
 def _widened(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    return value.detach().double() if value.is_floating_point() else value.detach().clone()
+    return widened(value.detach().clone())
 
 
 def _stirred(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Return `value` in double precision, moved a little, so that nothing in it is zero."""
+    if value.is_complex():
+        parts = torch.view_as_real(value.detach().resolve_conj())
+        parts = nn.Parameter(parts, False) if isinstance(value, nn.Parameter) else parts
+        return torch.view_as_complex(_stirred(parts, generator))
     if not value.is_floating_point():
         return value.detach().clone()
-    wide = value.detach().double()
+    wide = widened(value.detach())
     noise = torch.rand(value.shape, generator=generator, dtype=torch.float64).to(value.device)
     if not isinstance(value, nn.Parameter):
         # A buffer may be a variance: stay on the same side of zero.
@@ -198,6 +202,8 @@ def _stirred(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _fresh(example: Example, generator: torch.Generator) -> Example:
     def one(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            return torch.view_as_complex(one(torch.view_as_real(value.detach().resolve_conj())))
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
         noise = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value.device)
@@ -214,7 +220,7 @@ def _blinded(weights: Mapping[str, torch.Tensor], cut: Cut) -> dict[str, torch.T
         if blind[dim.tensor] is weights[dim.tensor]:
             blind[dim.tensor] = weights[dim.tensor].clone()
         index = torch.from_numpy(lost).to(blind[dim.tensor].device)
-        if blind[dim.tensor].is_floating_point():
+        if blind[dim.tensor].is_floating_point() or blind[dim.tensor].is_complex():
             blind[dim.tensor].index_fill_(dim.axis, index, 0)
     return blind
 
@@ -352,7 +358,7 @@ class _Lockstep(_Mixing):
             self.small[n] = target(*args, **kwargs)
         except Exception as error:  # any operator's own complaint about shapes
             raise _Difference(n) from error
-        if isinstance(whole, torch.Tensor) and whole.is_floating_point():
+        if isinstance(whole, torch.Tensor) and (whole.is_floating_point() or whole.is_complex()):
             expected = self._only_kept(n, whole)
             if _distance(expected, self.small[n]) > 1e-6:
                 raise _Difference(n)

@@ -48,18 +48,19 @@ def roles(low: Lowering, **given: Any) -> dict[str, str]:
 
 
 _ELEMENTWISE = """
-    abs acos acosh add addcdiv addcmul alias alpha_dropout asin asinh atan atan2 atanh bernoulli
-    bitwise_and bitwise_not bitwise_or bitwise_xor ceil celu clamp clamp_max clamp_min clip clone
-    contiguous copysign cos cosh detach detach_ div dropout elu empty_like eq erf erfc erfinv exp
-    exp2 expm1 exponential fake_quantize_per_tensor_affine feature_alpha_dropout feature_dropout
-    float_power floor floor_divide fmod frac full_like fused_moving_avg_obs_fake_quant ge gelu gt
-    hardshrink hardsigmoid hardswish hardtanh heaviside hypot isfinite isinf isnan ldexp le
-    leaky_relu lerp lift_fresh lift_fresh_copy log log10 log1p log2 log_sigmoid logaddexp
-    logical_and logical_not logical_or logical_xor logit lt masked_fill maximum minimum mish mul
-    multiply nan_to_num native_dropout ne neg negative normal normal_functional ones_like positive
-    pow rand_like randn_like reciprocal relu relu6 remainder round rrelu rsqrt rsub selu sgn
-    sigmoid sign silu sin sinh softplus softshrink special_expit sqrt square sub subtract tan tanh
-    threshold true_divide trunc uniform where zero zeros_like
+    abs acos acosh add addcdiv addcmul alias alpha_dropout angle asin asinh atan atan2 atanh
+    bernoulli bitwise_and bitwise_not bitwise_or bitwise_xor ceil celu clamp clamp_max clamp_min
+    clip clone complex conj conj_physical contiguous copysign cos cosh detach detach_ div dropout
+    elu empty_like eq erf erfc erfinv exp exp2 expm1 exponential fake_quantize_per_tensor_affine
+    feature_alpha_dropout feature_dropout float_power floor floor_divide fmod frac full_like
+    fused_moving_avg_obs_fake_quant ge gelu gt hardshrink hardsigmoid hardswish hardtanh heaviside
+    hypot imag isfinite isinf isnan ldexp le leaky_relu lerp lift_fresh lift_fresh_copy log log10
+    log1p log2 log_sigmoid logaddexp logical_and logical_not logical_or logical_xor logit lt
+    masked_fill maximum minimum mish mul multiply nan_to_num native_dropout ne neg negative normal
+    normal_functional ones_like polar positive pow rand_like randn_like real reciprocal relu relu6
+    remainder resolve_conj resolve_neg round rrelu rsqrt rsub selu sgn sigmoid sign silu sin sinh
+    softplus softshrink special_expit sqrt square sub subtract tan tanh threshold true_divide
+    trunc uniform where zero zeros_like _conj _conj_physical
 """
 
 
@@ -697,7 +698,32 @@ def _rot90(low: Lowering, node: fx.Node) -> None:
     rank = len(low.shape(x))
     turned = {axis % rank for axis in low.number(args["dims"])}
     places = [-1 if axis in turned else axis for axis in range(rank)]
-    low.emit("gather", [x], [low.output(node)], places=places)
+    low.emit("gather", [x], [low.output(node)], places=places, because="works along it")
+
+
+@entry("view_as_real", "view_as_complex")
+def _complex_view(low: Lowering, node: fx.Node) -> None:
+    """Both parts of a complex number on an axis of their own, the last, and back."""
+    x, y = low.tensor(node.args[0]), low.output(node)
+    shared = min(len(low.shape(x)), len(low.shape(y)))
+    places = [axis if axis < shared else -1 for axis in range(len(low.shape(x)))]
+    low.emit("gather", [x], [y], places=places, because="works along it")
+
+
+_KINDS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+_FOURIER = [f"fft_{kind}{axes}" for kind in _KINDS for axes in ("", "2", "n")]
+
+
+@entry(*_FOURIER, "fft_fftshift", "fft_ifftshift")
+def _fourier(low: Lowering, node: fx.Node) -> None:
+    args = arguments(node)
+    x = low.tensor(args["self"])
+    rank = len(low.shape(x))
+    dims = low.number(args["dim"])
+    dims = range(rank) if dims is None else dims if isinstance(dims, list) else [dims]
+    worked = {axis % rank for axis in dims}
+    places = [-1 if axis in worked else axis for axis in range(rank)]
+    low.emit("gather", [x], [low.output(node)], places=places, because="works along it")
 
 
 @entry("roll")

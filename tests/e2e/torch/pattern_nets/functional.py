@@ -128,3 +128,30 @@ def bilinear_layer(m, x):
 def one_matrix_both_ways(m, x):
     t = m.a(x).permute(0, 2, 3, 1)
     return m.b(F.linear(F.linear(t, m.w.t()).relu(), m.w))
+
+
+@pattern(image, cut="a.weight w b.weight:1", a=conv(3, 8), w=numbers(8, 4, 3, 2), b=conv(8, 5))
+def filter_of_frequencies(m, x):
+    waves = torch.fft.rfft2(m.a(x), norm="ortho") * torch.view_as_complex(m.w)
+    return m.b(torch.fft.irfft2(waves, s=(4, 4), norm="ortho"))
+
+
+@pattern(
+    image, cut="a.weight w", mixes="einsum", a=conv(3, 8), w=numbers(8, 6, 4, 3, 2), b=conv(6, 5)
+)
+def operator_on_frequencies(m, x):
+    waves = torch.fft.rfftn(m.a(x), dim=(-2, -1))
+    mixed = torch.einsum("bixy,ioxy->boxy", waves, torch.view_as_complex(m.w))
+    return m.b(torch.fft.irfftn(mixed, dim=(-2, -1)))
+
+
+@pattern(image, frozen="a.weight", because="works along it", a=conv(3, 8), b=conv(8, 5))
+def frequencies_of_channels(m, x):
+    return m.b(torch.fft.fft(m.a(x), dim=1).real)
+
+
+@pattern(image, cut="a.weight b.weight:1", a=conv(3, 8), b=conv(8, 5))
+def complex_numbers_in_between(m, x):
+    y = m.a(x)
+    z = torch.complex(y, y.flip(3))
+    return m.b((z * z.conj()).real + torch.view_as_real(z).sum(-1) + z.imag)

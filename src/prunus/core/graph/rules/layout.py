@@ -362,11 +362,12 @@ def gather(node: Node, view: View) -> Iterator[Fact]:
     """
     x = node.inputs[0]
     (y,) = node.outputs
+    reason = node.attrs.get("because", "looks entries up by number")
     for axis, place in enumerate(node.attrs["places"]):
         if place >= 0:
             yield Couple(Dim(x, axis), Dim(y, place))
         elif view.flexible(Dim(x, axis)):
-            yield Freeze(Dim(x, axis), because=f"{node} looks entries up by number")
+            yield Freeze(Dim(x, axis), because=f"{node} {reason}")
     for tensor in node.inputs[1:]:
         for axis in range(len(view.shape(tensor))):
             if view.flexible(Dim(tensor, axis)):
