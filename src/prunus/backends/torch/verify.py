@@ -162,6 +162,8 @@ def _run(
     stored, _ = stored_tensors(model, traced.prefix)
     memo: dict[int, Any] = {}
     for name, tensor in stored.items():
+        if name not in traced.aliases:
+            continue  # what `forward` builds is a buffer of a traced module, and stays as it is
         value = weights[traced.aliases[name]]
         is_parameter = isinstance(tensor, nn.Parameter)
         memo[id(tensor)] = nn.Parameter(value, False) if is_parameter else value.clone()
