@@ -46,6 +46,14 @@ def test_import_prunus_imports_no_framework():
     assert not found & FRAMEWORKS
 
 
+@pytest.mark.parametrize(
+    "module", ["data", "latency", "logs", "metrics", "models", "progress", "schedule", "settings"]
+)
+def test_what_tasks_share_imports_no_framework(module):
+    found = _imported_by(f"import prunus.tasks.{module}")
+    assert not found & (FRAMEWORKS | {"PIL", "datasets", "tensorboardX", "timm"})
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["params", "--help"]])
 def test_help_imports_no_framework(arguments):
     found = _imported_by(

@@ -107,9 +107,11 @@ def train(
 def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for torn in folder.glob(f".*.part.{CHECKPOINT}"):  # of a run that was killed
+            torn.unlink(missing_ok=True)
     except OSError as error:
         raise LoadError(
-            f"cannot make the folder {str(folder)!r}: {error.strerror or error}",
+            f"cannot use the folder {str(folder)!r}: {error.strerror or error}",
             fix="choose a folder that may be written to: train.folder",
         ) from error
 

@@ -65,11 +65,9 @@ def write_tensors(
     path: str | Path, tensors: Mapping[str, torch.Tensor], header: Mapping[str, str]
 ) -> None:
     """Write a safetensors file, whole or not at all."""
+    content = safetensors.torch.save(dict(tensors), dict(header))
     with whole_file(path) as part:
-        try:
-            safetensors.torch.save_file(dict(tensors), part, dict(header))
-        except safetensors.SafetensorError as error:
-            raise OSError(str(error)) from error
+        part.write_bytes(content)
 
 
 def load_weights(model: nn.Module, path: str | Path) -> nn.Module:

@@ -354,9 +354,15 @@ def test_another_training_is_not_gone_on_with(data, tmp_path):
     assert train(small(), data, same_result, folder=tmp_path).resumed_from == 4
 
 
+def test_what_a_killed_run_left_is_cleared_away(data, tmp_path):
+    (tmp_path / f".1.part.{CHECKPOINT}").write_text("half")
+    train(small(), data, settings(epochs=1), folder=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [CHECKPOINT, "log.jsonl"]
+
+
 def test_a_folder_that_cannot_be_made(data, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(LoadError, match=r"(?s)cannot make the folder .*train\.folder"):
+    with pytest.raises(LoadError, match=r"(?s)cannot use the folder .*train\.folder"):
         train(small(), data, settings(), folder=tmp_path / "file" / "run")
 
 
