@@ -8,12 +8,13 @@ from typing import Any
 
 from prunus.analysis import Choice, How, Subject, run
 from prunus.core.backend import Backend
+from prunus.core.cut.counts import asked_count
 from prunus.core.cut.cut import Cut, make_cut
 from prunus.core.cut.ratios import ratios_of
 from prunus.core.engine.evaluation import Evaluation, Opaque
 from prunus.core.engine.report import Listener
 from prunus.core.engine.table import RATIOS
-from prunus.core.errors import NothingToCutError, PrunusError, RatioError
+from prunus.core.errors import CriterionError, NothingToCutError, PrunusError, RatioError
 from prunus.core.graph.channels import close
 from prunus.core.graph.costs import macs, numel
 from prunus.core.graph.groups import Groups, find_groups
@@ -34,7 +35,13 @@ def backend_of(model: object) -> Backend:
     if "torch" in modules:
         from prunus.backends.torch.backend import TorchBackend
 
-        return TorchBackend()
+        if TorchBackend().owns(model):
+            return TorchBackend()
+    if isinstance(model, type):
+        raise PrunusError(
+            f"prunus cannot work on the class {model.__name__}",
+            fix=f"pass a model that was made of it, such as {model.__name__}()",
+        )
     raise PrunusError(
         f"prunus cannot work on a {type(model).__module__}.{type(model).__name__}",
         fix="pass a torch.nn.Module",
@@ -57,6 +64,11 @@ def trace(
 
 
 def _analysed(traced: Any, rules: Rules | None) -> Groups:
+    if rules is not None and not isinstance(rules, Mapping):
+        raise PrunusError(
+            f"rules is a {type(rules).__name__}, and must be a table from operator to rule",
+            fix='pass rules={**prunus.default_rules(), "my_op": my_rule}',
+        )
     return find_groups(close(traced.graph, rules, traced.pinned))
 
 
@@ -108,6 +120,10 @@ def prune(
     if isinstance(align, bool) or not isinstance(align, int) or align < 1:
         raise RatioError(
             f"align is {align!r}, and must be a whole number from 1", fix="try align=8"
+        )
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise CriterionError(
+            f"seed is {seed!r}, and must be a whole number from 0", fix="try seed=0"
         )
     backend = backend_of(model)
     traced = backend.trace(model, example, within)
@@ -246,11 +262,22 @@ def _reached(groups: Groups, ratios: list[float]) -> list[int]:
 
 def _nothing(cut: Cut, align: int) -> NothingToCutError:
     asked = ", ".join(
-        f"{one.group} ({one.size} channels at ratio {one.asked:g})" for one in cut.achieved[:3]
+        f"{one.group} ({one.size} {'channel' if one.size == 1 else 'channels'} at ratio "
+        f"{one.asked:g})"
+        for one in cut.achieved[:3]
     )
-    return NothingToCutError(
-        f"no channel goes: {asked}",
-        fix="ask for a larger ratio"
-        + (f", or a smaller align than {align}" if align > 1 else "")
-        + ": a group of n channels loses min(n - 1, round(n * ratio))",
-    )
+    return NothingToCutError(f"no channel goes: {asked}", fix=_instead(cut, align))
+
+
+def _instead(cut: Cut, align: int) -> str:
+    """Return what to ask for, where what was asked takes no channel."""
+    if all(one.size == 1 for one in cut.achieved):
+        return "name other groups: of each of these there is one channel, and one always stays"
+    if align > 1:
+        return f"ask for a larger ratio, or a smaller align than {align}"
+    if any(asked_count(one.size, one.asked) for one in cut.achieved):
+        return (
+            "ask for a larger ratio, or name other groups: these channels lie in runs that must "
+            "lose the same number each (the groups of a norm, equal parts of a split)"
+        )
+    return "ask for a larger ratio: a group of n channels loses min(n - 1, round(n * ratio))"

@@ -49,3 +49,7 @@ def test_the_tree_draws_every_class_once():
 def test_nearest_shows_what_is_close_or_else_what_there_is():
     assert errors.nearest("conv1", ["conv2", "norm"]) == "'conv2'"
     assert errors.nearest("qqq", ["conv2", "norm"]) == "'conv2', 'norm'"
+
+
+def test_nearest_shows_each_name_once():
+    assert errors.nearest("conv1", ["conv2", "conv2", "conv3"]) == "'conv3', 'conv2'"

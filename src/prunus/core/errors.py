@@ -156,6 +156,6 @@ class MissingExtraError(PrunusError):
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> str:
     """Return the known names closest to `name`, quoted, for the end of an error's sentence."""
-    known = list(known)
+    known = list(dict.fromkeys(known))
     close = difflib.get_close_matches(name, known, n=count, cutoff=0.4) or known[:count]
     return ", ".join(repr(match) for match in close)

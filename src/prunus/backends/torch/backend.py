@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from prunus.backends.torch import files
 from prunus.backends.torch.edit import (
@@ -45,12 +46,13 @@ class TorchBackend:
     def trace(self, model: nn.Module, example: Any, within: str | None = None) -> TracedModel:
         """Trace `model`, or its sub-module `within` on what it is called with."""
         given = as_example(example)
-        if within is None:
-            return TracedModel(model, model, given, trace(model, given))
-        part = submodule(model, within)
-        call = call_of(model, part, within, given)
-        inner = trace(part, call, prefix=f"{within}.")
-        return TracedModel(model, part, call, inner, shared_outside(model, part, within))
+        with _own_mode(model):
+            if within is None:
+                return TracedModel(model, model, given, trace(model, given))
+            part = submodule(model, within)
+            call = call_of(model, part, within, given)
+            inner = trace(part, call, prefix=f"{within}.")
+            return TracedModel(model, part, call, inner, shared_outside(model, part, within))
 
     def weights(self, traced: TracedModel) -> Weights:
         """Return how criteria read weights and gradients."""
@@ -74,24 +76,8 @@ class TorchBackend:
         optimizer: torch.optim.Optimizer | None,
     ) -> Outcome:
         """Cut the traced part, and put it into a copy of the whole."""
-        kept = kept_indices(cut)
-        if optimizer is not None:
-            check_optimizer(optimizer, kept, traced.inner.stored)
-        shapes = {name: tuple(traced.inner.stored[name].shape) for name in kept}
-        fitted = apply_cut(traced.part, traced.inner, cut, traced.example, rules, verify=verify)
-        recipe = recipe_of(traced, fitted, cut)
-        in_place = inplace and fitted.how == "module"
-        if in_place:
-            cut_in_place(traced.part, cut, kept, traced.inner)
-            repair(traced.part, cut.resizes if fitted.changed else ())
-        model = traced.whole if in_place else _put_back(traced, fitted)
-        if optimizer is not None:
-            optimizer = cut_optimizer(
-                optimizer, fitted.memo, kept, traced.inner.stored, shapes, inplace=in_place
-            )
-        return Outcome(
-            model, fitted.error, fitted.unverified, fitted.how, fitted.changed, recipe, optimizer
-        )
+        with _own_mode(traced.whole):
+            return _applied(traced, cut, rules, verify, inplace, optimizer)
 
     def fingerprint(self, traced: TracedModel) -> str:
         """Return a hash of the whole model's tensors."""
@@ -124,7 +110,42 @@ class TorchBackend:
 
     def load(self, model: nn.Module, path: Path, rules: Rules | None = None) -> nn.Module:
         """Give a freshly built model the shapes and values of a file."""
-        return files.load(model, path, rules)
+        with _own_mode(model):
+            return files.load(model, path, rules)
+
+
+def _own_mode(model: nn.Module) -> torch.inference_mode:
+    """Leave the inference mode that the caller may be in: what is made there cannot be trained."""
+    weights = [weight for _, weight in model.named_parameters() if not is_lazy(weight)]
+    return torch.inference_mode(any(weight.is_inference() for weight in weights))
+
+
+def _applied(
+    traced: TracedModel,
+    cut: Cut,
+    rules: Rules | None,
+    verify: bool,
+    inplace: bool,
+    optimizer: torch.optim.Optimizer | None,
+) -> Outcome:
+    kept = kept_indices(cut)
+    if optimizer is not None:
+        check_optimizer(optimizer, traced.whole, kept, traced.inner.stored)
+    shapes = {name: tuple(traced.inner.stored[name].shape) for name in kept}
+    fitted = apply_cut(traced.part, traced.inner, cut, traced.example, rules, verify=verify)
+    recipe = recipe_of(traced, fitted, cut)
+    in_place = inplace and fitted.how == "module"
+    if in_place:
+        cut_in_place(traced.part, cut, kept, traced.inner)
+        repair(traced.part, cut.resizes if fitted.changed else ())
+    model = traced.whole if in_place else _put_back(traced, fitted)
+    if optimizer is not None:
+        optimizer = cut_optimizer(
+            optimizer, fitted.memo, kept, traced.inner.stored, shapes, inplace=in_place
+        )
+    return Outcome(
+        model, fitted.error, fitted.unverified, fitted.how, fitted.changed, recipe, optimizer
+    )
 
 
 def _put_back(traced: TracedModel, fitted: Fitted) -> nn.Module:

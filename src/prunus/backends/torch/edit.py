@@ -207,6 +207,8 @@ def _describe(module: nn.Module) -> None:
         module.normalized_shape = tuple(module.weight.shape)
     elif isinstance(module, nn.GroupNorm) and module.weight is not None:
         module.num_channels = len(module.weight)
+    elif isinstance(module, nn.Bilinear):
+        module.out_features, module.in1_features, module.in2_features = module.weight.shape
     elif isinstance(module, nn.Embedding):
         module.embedding_dim = module.weight.shape[1]
     elif isinstance(module, nn.PReLU):
@@ -291,14 +293,25 @@ def cut_optimizer(
 
 
 def check_optimizer(
-    optimizer: torch.optim.Optimizer, kept: Kept, stored: Mapping[str, torch.Tensor]
+    optimizer: object, model: nn.Module, kept: Kept, stored: Mapping[str, torch.Tensor]
 ) -> None:
-    """Refuse a state that cannot be cut along, before anything is changed."""
+    """Refuse an optimiser that cannot be cut along, before anything is changed."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise PrunusError(
+            f"optimizer= is a {type(optimizer).__name__}, and must be a torch.optim.Optimizer",
+            fix="pass the optimiser that trains this model, or leave optimizer= out",
+        )
+    held = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+    if held.isdisjoint(map(id, model.parameters())):
+        raise PrunusError(
+            f"the {type(optimizer).__name__} in optimizer= holds no parameter of this model",
+            fix="pass the optimiser that was built on the parameters of this very model",
+        )
     for name in kept:
         for key, value in optimizer.state.get(stored[name], {}).items():
-            held = [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+            parts = [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
             fits = isinstance(value, torch.Tensor) and _fits(value, stored[name].shape)
-            if held and not fits and any(one.numel() > 1 for one in held):
+            if parts and not fits and any(one.numel() > 1 for one in parts):
                 raise PrunusError(
                     f"{key!r}, which {type(optimizer).__name__} keeps for {name!r}, is not of the "
                     f"shape {tuple(stored[name].shape)} of that weight, so it cannot be cut along",

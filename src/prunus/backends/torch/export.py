@@ -28,6 +28,7 @@ __all__ = ["Exported", "export_archive", "export_onnx"]
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 _BATCHES = (1, 3)
 """Sizes to check a file with that takes any batch."""
+_ON_BATCH = "a number in the model depends on the batch size of the example"
 
 
 @dataclass(frozen=True)
@@ -123,15 +124,26 @@ def _program(model: nn.Module, example: Any) -> tuple[ExportedProgram, str]:
 
 
 def _why_fixed(model: nn.Module, program: ExportedProgram) -> str:
-    """Return why a program does not take any batch size, though it was asked to; else nothing."""
+    """Return why a program does not take any batch size, though it was asked to; else nothing.
+
+    A length that seems to be free may yet be fixed by a guard.
+    """
     if not _free_inputs(program):
-        return "a number in the model depends on the batch size of the example"
+        return _ON_BATCH
+    with quiet():
+        exported = program.module()
     for batch in _BATCHES:
+        given = _fresh(program, batch, seed=batch)
         try:
             with torch.no_grad(), evaluating(model):
-                _fresh(program, batch, seed=batch).call(model)
+                given.call(model)
         except Exception as error:  # the user's own forward may raise anything
             return f"the model does not run on a batch of {batch}: {_first_line(error)}"
+        try:
+            with torch.no_grad(), quiet():
+                given.call(exported)
+        except Exception:  # guards raise whatever comes to their minds
+            return _ON_BATCH
     return ""
 
 

@@ -68,9 +68,10 @@ def _to_write(model: nn.Module, path: Path, header: Mapping[str, str]) -> dict[s
     cut = {aliases.get(name) for name in recipe.removed}
     tensors, seen = {}, set()
     for name, value in stored.items():
-        if name not in originals:
+        kept = name in persistent or isinstance(value, nn.Parameter)
+        if name not in originals and kept:
             raise _changed_since(path, name, tuple(value.shape))
-        if name in persistent or name in cut or isinstance(value, nn.Parameter):
+        if kept or name in cut:
             tensor = value.detach().contiguous().cpu()
             memory = tensor.untyped_storage().data_ptr()
             # The format refuses two tensors in one place, such as two views of one weight.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from prunus.core.graph.ir import Graph, Node, Tensor
 
-__all__ = ["Lowering", "Vocabulary", "lower", "module_path", "operator_of"]
+__all__ = ["Lowering", "Vocabulary", "joined", "lower", "module_path", "operator_of"]
 
 Shape = tuple[int, ...]
 Vocabulary = Mapping[str, Callable[["Lowering", fx.Node], None]]
@@ -26,8 +27,6 @@ class Lowering:
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[Node] = []
         self.names: dict[fx.Node, Any] = {}
-        self.values: dict[str, torch.Tensor] = {}
-        """Stored tensors by name, for the few ops that must read one (an index table)."""
         self._current: fx.Node | None = None
 
     # What an entry of the vocabulary reads.
@@ -135,7 +134,9 @@ class Lowering:
             return
         made = [self.output(node)] if isinstance(node.meta["val"], torch.Tensor) else None
         made = self.outputs(node) if made is None else made
-        self.emit(str(node.target), self.tensors_of((node.args, node.kwargs)), made)
+        # A plain function's own text holds where it lies in memory.
+        unknown = str(node.target) if isinstance(node.target, torch._ops.OpOverload) else name
+        self.emit(unknown, self.tensors_of((node.args, node.kwargs)), made)
 
     def _declare(self, name: str, shape: Shape) -> None:
         self.tensors[name] = Tensor(name, shape)
@@ -144,7 +145,17 @@ class Lowering:
         """Declare a parameter or buffer."""
         if name not in self.tensors:
             self.tensors[name] = Tensor(name, tuple(value.shape), True, trainable)
-            self.values[name] = value
+
+    def declare_constant(self, node: fx.Node, attribute: str) -> None:
+        """Declare a tensor that is no parameter or buffer, where nobody can cut it."""
+        built = attribute.rpartition(".")[2].startswith("lifted_tensor")
+        source = (
+            "a tensor that `forward` builds"
+            if built
+            else f"the plain tensor {attribute!r}, which as a buffer would be cut along"
+        )
+        name = self.output(node)
+        self.nodes.append(Node(node.name, "constant", (), (name,), source=source))
 
 
 def lower(
@@ -156,8 +167,7 @@ def lower(
     """Lower an exported program.
 
     `stored` holds the model's own parameters and buffers; `name_of` gives the name that a
-    tensor has there, one for all that are tied. A constant that is neither was built in
-    `forward`, where nobody can cut it: it goes in as an input, whose axes are rigid.
+    tensor has there, one for all that are tied.
     """
     lowering = Lowering(vocabulary)
     inputs = []
@@ -173,13 +183,41 @@ def lower(
                 target, stored[target], trainable=isinstance(stored[target], torch.nn.Parameter)
             )
             lowering.names[node] = target
-        else:
+        elif spec.kind is InputKind.USER_INPUT:
             inputs.append(lowering.output(node))
-            if spec.target in program.constants:
-                lowering.values[inputs[-1]] = program.constants[spec.target]
+        else:
+            lowering.declare_constant(node, target)
     lowering.walk(iter(program.graph.nodes))
     return Graph(
         tuple(lowering.nodes), lowering.tensors, tuple(inputs), _results(program, lowering)
+    )
+
+
+def joined(graph: Graph, training: Graph) -> Graph:
+    """Return `graph`, and beside it what `training` does on the same weights."""
+
+    def apart(name: str) -> str:
+        return name if training.is_param(name) else f"training:{name}"
+
+    nodes = (
+        replace(
+            node,
+            name=f"training:{node.name}",
+            inputs=tuple(map(apart, node.inputs)),
+            outputs=tuple(map(apart, node.outputs)),
+            params={role: apart(name) for role, name in node.params.items()},
+            aside=True,
+        )
+        for node in training.nodes
+    )
+    tensors = {
+        apart(name): replace(tensor, name=apart(name)) for name, tensor in training.tensors.items()
+    }
+    return Graph(
+        (*graph.nodes, *nodes),
+        {**tensors, **graph.tensors},
+        (*graph.inputs, *map(apart, training.inputs)),
+        (*graph.outputs, *map(apart, training.outputs)),
     )
 
 

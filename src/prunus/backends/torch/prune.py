@@ -11,11 +11,12 @@ from torch import nn
 
 from prunus.backends.torch.edit import Kept, cut_module, kept_indices, repair
 from prunus.backends.torch.trace import Example, TorchTrace, stored_tensors, trace
-from prunus.backends.torch.traced import traced_module
+from prunus.backends.torch.traced import TracedModule, traced_module
 from prunus.backends.torch.untouched import evaluating
 from prunus.backends.torch.verify import (
     Reference,
     compare,
+    compare_training,
     first_difference,
     reference_output,
 )
@@ -145,9 +146,16 @@ def _judge(
                 example.call(small)
             return _Verdict(True, unverified="verification was turned off")
         error = compare(small, kept, reference, traced)
+        training = (
+            0.0
+            if isinstance(small, TracedModule)
+            else compare_training(small, kept, reference, traced)
+        )
     except Exception as failure:  # the user's own forward may raise anything
         return _Verdict(False, note=_told(failure))
     if error <= TOLERANCE:
+        if training > TOLERANCE and not reference.is_random(branches=True):
+            return _Verdict(False, note=f"in training its output is off by {training:.1g}")
         silent = reference.silent
         return _Verdict(True, None if silent else error, silent)
     if reference.is_random():
@@ -176,7 +184,8 @@ def same_sets(cut: Cut, channels: Channels) -> np.ndarray[Any, np.dtype[np.bool_
     """Mark the channel sets of another trace that hold what `cut` removes."""
     gone = np.zeros(channels.count, bool)
     for dim, lost in cut.removed.items():
-        gone[channels.sets[dim][lost]] = True
+        if dim in channels.sets:  # a weight of a training branch may not be in this trace
+            gone[channels.sets[dim][lost]] = True
     return gone
 
 

@@ -7,17 +7,18 @@ import inspect
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import nn
 from torch.export import Dim, ExportedProgram, export
 from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map
 
-from prunus.backends.torch.lower import lower, operator_of
+from prunus.backends.torch.lower import joined, lower
+from prunus.backends.torch.tidy import tidy, writes_into_views
 from prunus.backends.torch.untouched import evaluating
 from prunus.backends.torch.vocabulary import VOCABULARY
 from prunus.core.errors import TraceError
@@ -58,6 +59,8 @@ class TorchTrace:
     """Every name of a tensor, tied ones included, to its canonical one."""
     prefix: str = ""
     """Where the traced module sits in the user's model, with a dot behind; names begin with it."""
+    branches: bool = False
+    """Whether `graph` also holds what runs in training only."""
 
     def name_of(self, target: str | None) -> str:
         """Return the canonical name of what export calls `target`."""
@@ -125,18 +128,44 @@ def trace(
     _check_built(model)
     _check_devices(model, example)
     stored, aliases = stored_tensors(model, prefix)
-    with evaluating(model), torch.no_grad(), quiet():
-        program = _export(model, example, any_batch=any_batch)
-        if functional or _writes_into_views(program):
-            # A write into a slice becomes a value that a rule can speak of.
-            program = program.run_decompositions({})
-        _tidy(program)
 
     def name_of(target: str) -> str:
         return aliases.get(prefix + target, prefix + target)
 
+    program = _program(model, example, any_batch=any_batch, functional=functional)
     graph = lower(program, VOCABULARY, name_of, stored)
-    return TorchTrace(program, graph, stored, aliases, prefix)
+    branches = False
+    if _waits(model, graph, name_of):
+        with contextlib.suppress(TraceError):  # training may ask for more, such as targets
+            training = _program(
+                model, example, any_batch=any_batch, functional=functional, branches=True
+            )
+            graph = joined(graph, lower(training, VOCABULARY, name_of, stored))
+            branches = True
+    return TorchTrace(program, graph, stored, aliases, prefix, branches)
+
+
+def _program(
+    model: nn.Module,
+    example: Example,
+    *,
+    any_batch: bool,
+    functional: bool,
+    branches: bool = False,
+) -> ExportedProgram:
+    with evaluating(model, branches=branches), torch.no_grad(), quiet():
+        program = _export(model, example, any_batch=any_batch)
+        if functional or writes_into_views(program):
+            # A write into a slice becomes a value that a rule can speak of.
+            program = program.run_decompositions({})
+        tidy(program)
+    return program
+
+
+def _waits(model: nn.Module, graph: Graph, name_of: Callable[[str], str]) -> bool:
+    """Tell whether a weight takes no part in evaluation: it may wait for training."""
+    read = {name for node in graph.nodes for name in node.reads()}
+    return any(name_of(name) not in read for name, _ in model.named_parameters())
 
 
 def program_of(model: nn.Module, example: Example, *, any_batch: bool) -> ExportedProgram:
@@ -242,6 +271,13 @@ def _map(value: Any, function: Any) -> Any:
 
 
 def _check_built(model: nn.Module) -> None:
+    for name, part in model.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise TraceError(
+                f"{f'{name!r}' if name else 'the model'} is a TorchScript module, of which only "
+                "compiled code is left to trace",
+                fix="pass the nn.Module that it was scripted or traced from",
+            )
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if is_lazy(tensor):
             raise TraceError(
@@ -301,90 +337,3 @@ def _place(error: Exception) -> str:
             place = f" (at {code.co_filename}:{frame.tb_lineno}, in {code.co_name})"
         frame = frame.tb_next
     return place
-
-
-_PARTS = {"slice", "select", "narrow", "chunk", "split", "split_with_sizes", "unbind", "diagonal"}
-_WHOLE = {"view", "reshape", "flatten", "transpose", "permute", "squeeze", "unsqueeze", "getitem"}
-
-
-def _writes_into_views(program: ExportedProgram) -> bool:
-    """Tell whether a part of a tensor is written to, so that the whole changes too.
-
-    A write into all of a tensor, through whatever view, couples nothing new: the
-    channels are those that were there.
-    """
-    return any(
-        node.op == "call_function"
-        and operator_of(node).endswith("_")
-        and bool(node.args)
-        and _is_part(node.args[0])
-        for node in program.graph.nodes
-    )
-
-
-def _is_part(node: Any) -> bool:
-    while isinstance(node, fx.Node) and node.op == "call_function":
-        name = operator_of(node)
-        if name in _PARTS:
-            return True
-        if name not in _WHOLE:
-            return False
-        node = node.args[0]
-    return False
-
-
-def _tidy(program: ExportedProgram) -> None:
-    """Lay regions that run under another setting open, and drop what only asserts.
-
-    A region (`with torch.autocast(...)` in `forward`) holds a graph of its own, which
-    every later walk would have to look into.
-    """
-    graph = program.graph
-    for node in list(graph.nodes):
-        name = getattr(node.target, "__name__", "")
-        if node.op == "call_function" and name.startswith("wrap_with_"):
-            _lay_open(program, node)
-        elif node.op == "call_function" and "_assert" in str(node.target) and not node.users:
-            graph.erase_node(node)
-        elif node.op == "call_function" and node.target is torch.ops.aten.copy.default:
-            _make_differentiable(graph, node)
-    program.graph_module.recompile()
-
-
-def _make_differentiable(graph: fx.Graph, node: fx.Node) -> None:
-    """Write `copy`, which functional form leaves behind and nobody can train, as what it does."""
-    target, source = node.args[:2]
-    dtype = node.meta["val"].dtype
-    with graph.inserting_before(node):
-        cast = graph.call_function(torch.ops.aten.to.dtype, (source, dtype))
-        cast.meta = {**node.meta, "val": source.meta["val"].to(dtype)}  # type: ignore[union-attr]
-        wide = graph.call_function(torch.ops.aten.expand_as.default, (cast, target))
-        wide.meta = dict(node.meta)
-    node.replace_all_uses_with(wide)
-    graph.erase_node(node)
-
-
-def _lay_open(program: ExportedProgram, region: fx.Node) -> None:
-    place = next(
-        k for k, one in enumerate(region.args) if isinstance(one, fx.Node) and one.op == "get_attr"
-    )
-    holder = region.args[place]
-    assert isinstance(holder, fx.Node)  # noqa: S101  (found by that above)
-    body = getattr(program.graph_module, str(holder.target))
-    given = iter(region.args[place + 1 :])
-    inside: dict[fx.Node, Any] = {}
-    results: Any = ()
-    with program.graph.inserting_before(region):
-        for node in body.graph.nodes:
-            if node.op == "placeholder":
-                inside[node] = next(given)
-            elif node.op == "output":
-                results = fx.map_arg(node.args[0], lambda one: inside[one])
-            else:
-                inside[node] = program.graph.node_copy(node, lambda one: inside[one])
-    for user in list(region.users):
-        user.replace_all_uses_with(results[user.args[1]])  # each user picks one result
-        program.graph.erase_node(user)
-    program.graph.erase_node(region)
-    if not holder.users:
-        program.graph.erase_node(holder)

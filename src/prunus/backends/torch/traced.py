@@ -2,7 +2,7 @@
 
 It is the exported graph of the user's model for every batch size, on the cut weights,
 under the user's own parameter names. Dropout and batch norm follow `train()` and
-`eval()` as in the original.
+`eval()` as in the original; what `forward` does in training only is not part of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prunus.backends.torch.trace import TorchTrace, quiet
 from prunus.backends.torch.vocabulary import arguments
 from prunus.core.cut.cut import Resize
 
-__all__ = ["BATCH_NORMS", "BatchNorm", "traced_module"]
+__all__ = ["BATCH_NORMS", "BatchNorm", "TracedModule", "traced_module"]
 
 
 class BatchNorm(nn.Module):

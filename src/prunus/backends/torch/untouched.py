@@ -15,8 +15,11 @@ __all__ = ["evaluating"]
 
 
 @contextlib.contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module, *, branches: bool = False) -> Iterator[None]:
     """Put every module into evaluation mode; afterwards all is as it was.
+
+    With `branches`, only the layers of PyTorch's own making, and theirs who derive from
+    them: what the user's `forward` does in training only (an auxiliary head) runs too.
 
     That is: modes, attributes that `forward` sets, what it puts into lists and dicts,
     buffers that it counts in, and random state. Tracing would otherwise leave its
@@ -35,7 +38,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         try:
             for module, _ in modules:
                 # Not `eval()`: some models override it to fuse their branches for good.
-                module.training = False
+                module.training = branches and not _is_layer(module)
             yield
         finally:
             for holder, content in holders:
@@ -46,6 +49,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
                 if buffer._version != version:
                     with torch.no_grad():
                         buffer.copy_(value)
+
+
+def _is_layer(module: nn.Module) -> bool:
+    kinds = type(module).__mro__
+    return any(kind.__module__.startswith("torch.") for kind in kinds if kind is not nn.Module)
 
 
 def _holds(value: object) -> bool:

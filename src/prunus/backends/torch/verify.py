@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import fx, nn
 from torch.export.graph_signature import InputKind
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from prunus.backends.torch.double import in_double, widened
 from prunus.backends.torch.edit import Kept, copied, take
 from prunus.backends.torch.numbers import Rewritten, resizes_by_operator, rewritten
 from prunus.backends.torch.trace import Example, TorchTrace, stored_tensors
@@ -31,45 +31,13 @@ from prunus.backends.torch.untouched import evaluating
 from prunus.core.cut.cut import Cut
 from prunus.core.graph.ir import Dim
 
-__all__ = ["Reference", "compare", "first_difference", "in_double", "reference_output"]
-
-_NOISE = frozenset(
-    """rand rand_like randn randn_like bernoulli bernoulli_ uniform uniform_ normal normal_
-    normal_functional exponential exponential_""".split()
-)
-_NARROW = {torch.float16, torch.bfloat16, torch.float32}
-
-
-class in_double(TorchDispatchMode):  # noqa: N801  (used as a context manager, like no_grad)
-    """Runs everything in double precision, also where code asks for a narrower type."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        """Widen every floating tensor and every requested type."""
-        name, writes = function._schema.name, function._schema.is_mutable
-        args, kwargs = tree_map(self._requested, (args, kwargs or {}))
-        if not writes:
-            args, kwargs = tree_map(self._wide, (args, kwargs))
-        else:
-            first, *rest = args
-            args = (first, *tree_map(self._wide, rest))
-        result = function(*args, **kwargs)
-        # Noise of another shape is other noise: where channels went, no two runs would agree.
-        return result.fill_(0.5) if name.removeprefix("aten::") in _NOISE else result
-
-    @staticmethod
-    def _requested(value: Any) -> Any:
-        return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
-
-    @staticmethod
-    def _wide(value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.dtype in _NARROW:
-            return value.double()
-        return value
+__all__ = [
+    "Reference",
+    "compare",
+    "compare_training",
+    "first_difference",
+    "reference_output",
+]
 
 
 @dataclass(frozen=True)
@@ -82,12 +50,14 @@ class Reference:
     outputs: Any
     silent: str
     """Why the outputs tell nothing, where they do not."""
-    run: Callable[[int], Any]
-    """Run the blinded original with a seed for what it draws."""
+    run: Callable[[int, bool], Any]
+    """Run the blinded original, or its training branches, with a seed for what it draws."""
+    training: Any = None
+    """What the blinded original answers where `forward` takes its training branches."""
 
-    def is_random(self) -> bool:
+    def is_random(self, *, branches: bool = False) -> bool:
         """Tell whether two runs with two seeds differ."""
-        return _distance(self.run(1), self.run(2)) > 0
+        return _distance(self.run(1, branches), self.run(2, branches)) > 0
 
 
 def reference_output(
@@ -124,10 +94,17 @@ def _blinded_run(
     else:
         outputs = _run(model, traced, blind, example)
 
-    def run(seed: int) -> Any:
-        return _run(model, traced, blind, example, seed)
+    def run(seed: int, branches: bool) -> Any:
+        return _run(model, traced, blind, example, seed, branches=branches)
 
-    return Reference(example, weights, outputs, _silent(outputs), run)
+    training = _run(model, traced, blind, example, branches=True) if _shown(traced, cut) else None
+    return Reference(example, weights, outputs, _silent(outputs), run, training)
+
+
+def _shown(traced: TorchTrace, cut: Cut) -> bool:
+    """Tell whether blinding shows what the training branches have to compute."""
+    mixes = (dim for node, dim in cut.channels.mixes if node.aside)
+    return traced.branches and not any(len(cut.channels.lost(dim, cut.gone)) for dim in mixes)
 
 
 def _silent(outputs: Any) -> str:
@@ -151,12 +128,25 @@ def _tensors(outputs: Any) -> list[torch.Tensor]:
 
 def compare(model: nn.Module, kept: Kept, reference: Reference, traced: TorchTrace) -> float:
     """Return the largest difference to the reference, relative to its largest value."""
-    small = {
+    outputs = _run(model, traced, _small(reference, kept), reference.example)
+    return _distance(reference.outputs, outputs)
+
+
+def compare_training(
+    model: nn.Module, kept: Kept, reference: Reference, traced: TorchTrace
+) -> float:
+    """Return the same of the training branches; 0 where there is nothing to compare with."""
+    if reference.training is None:
+        return 0.0
+    outputs = _run(model, traced, _small(reference, kept), reference.example, branches=True)
+    return _distance(reference.training, outputs)
+
+
+def _small(reference: Reference, kept: Kept) -> dict[str, torch.Tensor]:
+    return {
         name: take(value, kept[name]) if name in kept else value
         for name, value in reference.weights.items()
     }
-    outputs = _run(model, traced, small, reference.example)
-    return _distance(reference.outputs, outputs)
 
 
 def _run(
@@ -165,11 +155,15 @@ def _run(
     weights: Mapping[str, torch.Tensor],
     example: Example,
     seed: int | None = None,
+    *,
+    branches: bool = False,
 ) -> Any:
     """Run a copy of `model` on other weights."""
     stored, _ = stored_tensors(model, traced.prefix)
     memo: dict[int, Any] = {}
     for name, tensor in stored.items():
+        if name not in traced.aliases:
+            continue  # what `forward` builds is a buffer of a traced module, and stays as it is
         value = weights[traced.aliases[name]]
         is_parameter = isinstance(tensor, nn.Parameter)
         memo[id(tensor)] = nn.Parameter(value, False) if is_parameter else value.clone()
@@ -177,7 +171,7 @@ def _run(
     for module in double.modules():
         if isinstance(module, nn.RNNBase):
             module._flat_weights = [getattr(module, name) for name in module._flat_weights_names]
-    with evaluating(double), torch.no_grad(), in_double():
+    with evaluating(double, branches=branches), torch.no_grad(), in_double():
         if seed is not None:
             random.seed(seed)
             np.random.seed(seed)
@@ -188,14 +182,18 @@ def _run(
 def _widened(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
-    return value.detach().double() if value.is_floating_point() else value.detach().clone()
+    return widened(value.detach().clone())
 
 
 def _stirred(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Return `value` in double precision, moved a little, so that nothing in it is zero."""
+    if value.is_complex():
+        parts = torch.view_as_real(value.detach().resolve_conj())
+        parts = nn.Parameter(parts, False) if isinstance(value, nn.Parameter) else parts
+        return torch.view_as_complex(_stirred(parts, generator))
     if not value.is_floating_point():
         return value.detach().clone()
-    wide = value.detach().double()
+    wide = widened(value.detach())
     noise = torch.rand(value.shape, generator=generator, dtype=torch.float64).to(value.device)
     if not isinstance(value, nn.Parameter):
         # A buffer may be a variance: stay on the same side of zero.
@@ -206,6 +204,8 @@ def _stirred(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _fresh(example: Example, generator: torch.Generator) -> Example:
     def one(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            return torch.view_as_complex(one(torch.view_as_real(value.detach().resolve_conj())))
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
         noise = torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value.device)
@@ -222,7 +222,7 @@ def _blinded(weights: Mapping[str, torch.Tensor], cut: Cut) -> dict[str, torch.T
         if blind[dim.tensor] is weights[dim.tensor]:
             blind[dim.tensor] = weights[dim.tensor].clone()
         index = torch.from_numpy(lost).to(blind[dim.tensor].device)
-        if blind[dim.tensor].is_floating_point():
+        if blind[dim.tensor].is_floating_point() or blind[dim.tensor].is_complex():
             blind[dim.tensor].index_fill_(dim.axis, index, 0)
     return blind
 
@@ -360,7 +360,7 @@ class _Lockstep(_Mixing):
             self.small[n] = target(*args, **kwargs)
         except Exception as error:  # any operator's own complaint about shapes
             raise _Difference(n) from error
-        if isinstance(whole, torch.Tensor) and whole.is_floating_point():
+        if isinstance(whole, torch.Tensor) and (whole.is_floating_point() or whole.is_complex()):
             expected = self._only_kept(n, whole)
             if _distance(expected, self.small[n]) > 1e-6:
                 raise _Difference(n)

@@ -48,19 +48,19 @@ def roles(low: Lowering, **given: Any) -> dict[str, str]:
 
 
 _ELEMENTWISE = """
-    abs acos acosh add addcdiv addcmul alias alpha_dropout asin asinh atan atan2 atanh bernoulli
-    bitwise_and bitwise_not bitwise_or bitwise_xor ceil celu clamp clamp_max clamp_min clip clone
-    contiguous copysign cos cosh detach detach_ div dropout elu empty_like eq erf erfc erfinv exp
-    exp2 expm1 fake_quantize_per_tensor_affine feature_alpha_dropout feature_dropout float_power
-    floor floor_divide fmod frac full_like ge gelu gt hardshrink hardsigmoid hardswish hardtanh
-    heaviside hypot isfinite isinf isnan ldexp le leaky_relu lerp lift_fresh lift_fresh_copy log
-    log10 log1p log2 log_sigmoid logaddexp logical_and logical_not logical_or logical_xor logit lt
-    masked_fill maximum minimum mish mul multiply nan_to_num ne neg negative native_dropout
-    normal_functional
-    ones_like positive pow rand_like randn_like reciprocal relu relu6 remainder round rrelu rsqrt
-    rsub selu sgn sigmoid sign silu sin sinh softplus softshrink sqrt square sub subtract tan tanh
-    threshold to trunc true_divide type_as where zero zeros_like _to_copy special_expit
-    fused_moving_avg_obs_fake_quant
+    abs acos acosh add addcdiv addcmul alias alpha_dropout angle asin asinh atan atan2 atanh
+    bernoulli bitwise_and bitwise_not bitwise_or bitwise_xor ceil celu clamp clamp_max clamp_min
+    clip clone complex conj conj_physical contiguous copysign cos cosh detach detach_ div dropout
+    elu empty_like eq erf erfc erfinv exp exp2 expm1 exponential fake_quantize_per_tensor_affine
+    feature_alpha_dropout feature_dropout float_power floor floor_divide fmod frac full_like
+    fused_moving_avg_obs_fake_quant ge gelu gt hardshrink hardsigmoid hardswish hardtanh heaviside
+    hypot imag isfinite isinf isnan ldexp le leaky_relu lerp lift_fresh lift_fresh_copy log log10
+    log1p log2 log_sigmoid logaddexp logical_and logical_not logical_or logical_xor logit lt
+    masked_fill maximum minimum mish mul multiply nan_to_num native_dropout ne neg negative normal
+    normal_functional ones_like polar positive pow rand_like randn_like real reciprocal relu relu6
+    remainder resolve_conj resolve_neg round rrelu rsqrt rsub selu sgn sigmoid sign silu sin sinh
+    softplus softshrink special_expit sqrt square sub subtract tan tanh threshold true_divide
+    trunc uniform where zero zeros_like _conj _conj_physical
 """
 
 
@@ -70,6 +70,12 @@ def _elementwise(low: Lowering, node: fx.Node) -> None:
     value = node.meta["val"]
     made = [low.output(node)] if isinstance(value, torch.Tensor) else low.outputs(node)[:1]
     low.emit("elementwise", inputs, made)
+
+
+@entry("to", "_to_copy", "type_as")
+def _cast(low: Lowering, node: fx.Node) -> None:
+    """A second tensor gives its type and device, whatever its shape."""
+    low.emit("elementwise", [low.tensor(node.args[0])], [low.output(node)])
 
 
 @entry("copy")
@@ -213,6 +219,42 @@ def _explicit(equation: str, ranks: list[int]) -> str:
     return f"{','.join(done)}->{target.replace('...', dots)}"
 
 
+@entry("outer", "ger")
+def _outer(low: Lowering, node: fx.Node) -> None:
+    low.emit("einsum", low.tensors_of(node.args), [low.output(node)], equation="a,b->ab")
+
+
+@entry("tensordot")
+def _tensordot(low: Lowering, node: fx.Node) -> None:
+    args = arguments(node)
+    a, b = low.tensor(args["self"]), low.tensor(args["other"])
+    rank = len(low.shape(a))
+    letters = "abcdefghijklmnopqrstuvwxyz"[: rank + len(low.shape(b))]
+    left, right = letters[:rank], list(letters[rank:])
+    summed = [left[axis] for axis in low.number(args["dims_self"])]
+    for letter, axis in zip(summed, low.number(args["dims_other"]), strict=True):
+        right[axis] = letter
+    target = "".join(letter for letter in (*left, *right) if letter not in summed)
+    equation = f"{left},{''.join(right)}->{target}"
+    low.emit("einsum", [a, b], [low.output(node)], equation=equation)
+
+
+@entry("bilinear")
+def _bilinear(low: Lowering, node: fx.Node) -> None:
+    """y[.., o] = sum_ij a[.., i] * w[o, i, j] * b[.., j] + bias[o]"""
+    args = arguments(node)
+    a, b, weight = (low.tensor(args[key]) for key in ("input1", "input2", "weight"))
+    y = low.output(node)
+    lead = "abcdefgh"[: len(low.shape(a)) - 1]
+    equation = f"{lead}x,zxy,{lead}y->{lead}z"
+    if args["bias"] is None:
+        low.emit("einsum", [a, weight, b], [y], equation=equation)
+        return
+    product = low.between(low.shape(y))
+    low.emit("einsum", [a, weight, b], [product], equation=equation)
+    low.emit("elementwise", [product, low.tensor(args["bias"])], [y])
+
+
 @entry("embedding")
 def _embedding(low: Lowering, node: fx.Node) -> None:
     args = arguments(node)
@@ -346,6 +388,19 @@ def _reduce(low: Lowering, node: fx.Node) -> None:
     low.emit("reduce", [x], made, axes=axes, keepdim=bool(args.get("keepdim")), by_number=by_number)
 
 
+@entry("cosine_similarity", "pairwise_distance")
+def _similarity(low: Lowering, node: fx.Node) -> None:
+    """Two tensors, compared element by element, and added up over one axis."""
+    args = arguments(node)
+    y = low.output(node)
+    a, b = low.tensors_of([args["x1"], args["x2"]])
+    shape = torch.broadcast_shapes(low.shape(a), low.shape(b))
+    both = low.between(shape)
+    axes = [low.number(args.get("dim", -1)) % len(shape)]
+    low.emit("elementwise", [a, b], [both])
+    low.emit("reduce", [both], [y], axes=axes, keepdim=bool(args.get("keepdim")))
+
+
 @entry("topk", "sort", "argsort", "kthvalue", "mode")
 def _sorting(low: Lowering, node: fx.Node) -> None:
     args = arguments(node)
@@ -376,6 +431,17 @@ def _pool(low: Lowering, node: fx.Node) -> None:
     made = [low.output(node)] if single else low.outputs(node)
     axes = next(int(k) for k in str(node.target) if k in "123")
     low.emit("spatial", [x], made, axes=axes)
+
+
+@entry("tril", "triu")
+def _triangle(low: Lowering, node: fx.Node) -> None:
+    low.emit("spatial", [low.tensor(node.args[0])], [low.output(node)], axes=2)
+
+
+@entry("max_unpool2d", "max_unpool3d")
+def _unpool(low: Lowering, node: fx.Node) -> None:
+    axes = 2 if "2d" in str(node.target) else 3
+    low.emit("spatial", low.tensors_of(node.args[:2]), [low.output(node)], axes=axes)
 
 
 @entry("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
@@ -412,7 +478,8 @@ def _reshape(low: Lowering, node: fx.Node) -> None:
         _elementwise(low, node)
         return
     y = low.output(node)
-    low.emit("reshape", [low.tensor(node.args[0])], [y], shape=list(low.shape(y)))
+    # `view_as` has a second tensor, and takes its shape from it.
+    low.emit("reshape", low.tensors_of(node.args), [y], shape=list(low.shape(y)))
 
 
 @entry("permute", "transpose", "t", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT")
@@ -622,6 +689,41 @@ def _flip(low: Lowering, node: fx.Node) -> None:
         order = list(range(low.shape(x)[axis]))[::-1]
         low.emit("take", [x], [after], axis=axis % len(low.shape(x)), order=order)
         x = after
+
+
+@entry("rot90")
+def _rot90(low: Lowering, node: fx.Node) -> None:
+    args = arguments(node)
+    x = low.tensor(args["self"])
+    rank = len(low.shape(x))
+    turned = {axis % rank for axis in low.number(args["dims"])}
+    places = [-1 if axis in turned else axis for axis in range(rank)]
+    low.emit("gather", [x], [low.output(node)], places=places, because="works along it")
+
+
+@entry("view_as_real", "view_as_complex")
+def _complex_view(low: Lowering, node: fx.Node) -> None:
+    """Both parts of a complex number on an axis of their own, the last, and back."""
+    x, y = low.tensor(node.args[0]), low.output(node)
+    shared = min(len(low.shape(x)), len(low.shape(y)))
+    places = [axis if axis < shared else -1 for axis in range(len(low.shape(x)))]
+    low.emit("gather", [x], [y], places=places, because="works along it")
+
+
+_KINDS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+_FOURIER = [f"fft_{kind}{axes}" for kind in _KINDS for axes in ("", "2", "n")]
+
+
+@entry(*_FOURIER, "fft_fftshift", "fft_ifftshift")
+def _fourier(low: Lowering, node: fx.Node) -> None:
+    args = arguments(node)
+    x = low.tensor(args["self"])
+    rank = len(low.shape(x))
+    dims = low.number(args["dim"])
+    dims = range(rank) if dims is None else dims if isinstance(dims, list) else [dims]
+    worked = {axis % rank for axis in dims}
+    places = [-1 if axis in worked else axis for axis in range(rank)]
+    low.emit("gather", [x], [low.output(node)], places=places, because="works along it")
 
 
 @entry("roll")

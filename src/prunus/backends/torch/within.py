@@ -23,7 +23,7 @@ def submodule(model: nn.Module, name: str) -> nn.Module:
         raise UnknownNameError(
             f"the model has no sub-module {name!r}",
             fix=f"within= takes a name from model.named_modules(), such as "
-            f"{nearest(name, [key for key in modules if key])}",
+            f"{nearest(str(name), [key for key in modules if key])}",
         )
     return modules[name]
 

@@ -64,7 +64,7 @@ class Cut:
         found = {
             node.name: node
             for node, dim in self.channels.mixes
-            if self.gone[self.channels.sets[dim]].any()
+            if self.gone[self.channels.sets[dim]].any() and not node.aside
         }
         return tuple(found.values())
 

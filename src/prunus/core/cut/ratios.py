@@ -9,7 +9,21 @@ from numbers import Real
 from prunus.core.errors import NothingToCutError, RatioError, UnknownNameError, nearest
 from prunus.core.graph.groups import Group, Groups
 
-__all__ = ["ratios_of"]
+__all__ = ["check_ratio", "ratios_of"]
+
+
+def check_ratio(name: str, ratio: float) -> None:
+    """Refuse what is no name, and what is no share of channels."""
+    if not isinstance(name, str):
+        raise RatioError(
+            f"{name!r} is no name of a weight, group or pattern",
+            fix='write {"conv1.weight": 0.5}; prunus.trace(...).groups has the names',
+        )
+    if isinstance(ratio, bool) or not isinstance(ratio, Real) or not 0 <= ratio < 1:
+        raise RatioError(
+            f"the ratio of {name!r} is {ratio!r}, and must lie in [0, 1)",
+            fix="give the share of channels to remove, such as 0.5; one channel always stays",
+        )
 
 
 def ratios_of(groups: Groups, asked: float | Mapping[str, float]) -> list[float]:
@@ -19,7 +33,7 @@ def ratios_of(groups: Groups, asked: float | Mapping[str, float]) -> list[float]
     ask different ratios of channels that live and die together are refused.
     """
     for name, ratio in (asked if isinstance(asked, Mapping) else {"all groups": asked}).items():
-        _check(name, ratio)
+        check_ratio(name, ratio)
     if not groups.groups:
         raise NothingToCutError(
             f"nothing in this model can be cut: {_reasons(groups)}",
@@ -49,14 +63,6 @@ def _by_name(groups: Groups, asked: Mapping[str, float]) -> list[float]:
     return [chosen[group.name][1] if group.name in chosen else 0.0 for group in groups.groups]
 
 
-def _check(name: str, ratio: float) -> None:
-    if isinstance(ratio, bool) or not isinstance(ratio, Real) or not 0 <= ratio < 1:
-        raise RatioError(
-            f"the ratio of {name!r} is {ratio!r}, and must lie in [0, 1)",
-            fix="give the share of channels to remove, such as 0.5; one channel always stays",
-        )
-
-
 def _members(groups: Groups, name: str) -> tuple[list[Group], bool]:
     named = groups.named()
     by_group = {group.name: group for group in groups.groups}
@@ -78,6 +84,12 @@ def _members(groups: Groups, name: str) -> tuple[list[Group], bool]:
                 f"{one.name!r} cannot be cut: {one.because}",
                 fix=f"leave {name!r} out; prunus.trace(...).frozen lists what stays, and why",
             )
+    along = [group.name for group in groups.groups if any(d.tensor == name for d in group.dims)]
+    if along:
+        raise UnknownNameError(
+            f"{name!r} has no filters of its own: it is cut along with others",
+            fix=f"name the group that it goes with: {' or '.join(map(repr, along[:3]))}",
+        )
     ends = [key for key in named if key.endswith(f".{name}") or key.startswith(f"{name}.")]
     if len(ends) == 1:
         hint = f"write {ends[0]!r} in full"

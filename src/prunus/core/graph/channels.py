@@ -106,6 +106,9 @@ class _Walk:
     def flexible(self, dim: Dim) -> bool:
         return dim in self.atoms
 
+    def atoms_of(self, dim: Dim) -> Index:
+        return self.atoms[dim]
+
     # The walk.
 
     def visit(self, node: Node) -> None:

@@ -56,7 +56,7 @@ def macs(
 ) -> int:
     """Return the multiply-adds of one run, without the channel sets marked in `gone`."""
     shape = _shapes(graph, channels, gone)
-    return sum(node_macs(node, shape) for node in graph.nodes if node.op in _MACS)
+    return sum(node_macs(node, shape) for node in graph.nodes if not node.aside)
 
 
 def shape_after(channels: Channels, gone: NDArray[np.bool_], tensor: str) -> Shape:

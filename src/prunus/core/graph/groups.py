@@ -174,12 +174,16 @@ def _balanced_runs(channels: Channels) -> set[bytes]:
 def _name(
     channels: Channels, found: Iterable[tuple[Index, list[Dim], list[Dim]]]
 ) -> tuple[Group, ...]:
-    """Name each group after its first weight; weights that hold several groups tell which part."""
+    """Name each group after its first weight; weights that hold several groups tell which part.
+
+    So no group has the name of a weight that stands for others as well.
+    """
     groups: list[Group] = []
     seen: dict[str, int] = defaultdict(int)
     found = list(found)
     for _, _, filters in found:
-        seen[filters[0].tensor] += 1
+        for name in {dim.tensor for dim in filters}:
+            seen[name] += 1
     for sets, dims, filters in found:
         first = filters[0]
         name = first.tensor

@@ -58,6 +58,8 @@ class Node:
     """The module that runs it, as the user would write it: "layer1.0.conv2"."""
     source: str = ""
     """What the framework calls it. Several nodes may stand for one framework operator."""
+    aside: bool = False
+    """Runs in training only: it ties channels together, and costs nothing in use."""
 
     def reads(self) -> tuple[str, ...]:
         """Return every tensor that goes in, weights included."""

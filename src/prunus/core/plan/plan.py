@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from prunus.core.cut.ratios import check_ratio
 from prunus.core.errors import LoadError, RatioError
 from prunus.core.files import whole_file
 from prunus.core.graph.costs import Cost
@@ -79,12 +80,13 @@ class Plan:
     schema: int = field(default=SCHEMA, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.ratios, Mapping):
+            raise RatioError(
+                f"a plan of {self.ratios!r} is no table of ratios",
+                fix='write prunus.Plan({"conv1.weight": 0.5})',
+            )
         for name, ratio in self.ratios.items():
-            if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 <= ratio < 1:
-                raise RatioError(
-                    f"the ratio of {name!r} is {ratio!r}, and must lie in [0, 1)",
-                    fix="give the share of channels to remove, such as 0.5",
-                )
+            check_ratio(name, ratio)
         if isinstance(self.align, bool) or not isinstance(self.align, int) or self.align < 1:
             raise RatioError(
                 f"align is {self.align!r}, and must be a whole number from 1", fix="try align=8"
@@ -107,7 +109,7 @@ class Plan:
             "before": self.before and self.before.as_dict(),
             "after": self.after and self.after.as_dict(),
             "compared": [_finite(asdict(one)) for one in self.compared],
-            "ratios": dict(self.ratios),
+            "ratios": {name: float(ratio) for name, ratio in self.ratios.items()},
             "groups": [_finite(asdict(one)) for one in self.groups],
         }
         needed = ("prunus_plan", "note", "ratios")

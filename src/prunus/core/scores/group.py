@@ -48,9 +48,15 @@ def scores_of(group: Group, criterion: str | Criterion, weights: Weights, seed: 
 
 
 def _rows(read: Callable[[str], Array], dim: Dim) -> Array:
-    rows = np.moveaxis(read(dim.tensor), dim.axis, 0)
+    rows = _filters(read(dim.tensor), dim)
     rows.flags.writeable = False  # a criterion looks; the numbers may be the model's own
     return rows
+
+
+def _filters(values: Array, dim: Dim) -> Array:
+    """Return an array with the filters in its rows; a complex number is two real ones."""
+    rows = np.moveaxis(values, dim.axis, 0)
+    return np.stack([rows.real, rows.imag], -1) if np.iscomplexobj(rows) else rows
 
 
 def _taylor(dim: Dim, weights: Weights) -> Array:
@@ -60,7 +66,7 @@ def _taylor(dim: Dim, weights: Weights) -> Array:
             f"criterion 'taylor' needs the gradient of {dim.tensor!r}, which has none",
             fix="run loss.backward() on the model before cutting, with requires_grad=True",
         )
-    return taylor(_rows(weights.value, dim), np.moveaxis(gradient, dim.axis, 0))
+    return taylor(_rows(weights.value, dim), _filters(gradient, dim))
 
 
 def _scales(group: Group) -> Sequence[Dim]:

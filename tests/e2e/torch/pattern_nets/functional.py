@@ -106,3 +106,52 @@ def pooled_in_many_ways(m, x):
     y = m.a(x)
     y = F.max_pool2d(y, 2) + F.avg_pool2d(y, 2) + F.adaptive_max_pool2d(y, 2) + F.lp_pool2d(y, 2, 2)
     return m.b(F.interpolate(y, scale_factor=2, mode="bicubic"))
+
+
+@pattern(image, cut="a.weight w:1", a=conv(3, 8), w=numbers(8, 6), b=linear(6, 5))
+def tensordot_with_a_parameter(m, x):
+    return m.b(torch.tensordot(m.a(x), m.w, dims=([1], [0])))
+
+
+@pattern(image, cut="a.weight u b.weight:1", a=conv(3, 8), u=numbers(8), v=numbers(4), b=conv(8, 5))
+def outer_product_of_parameters(m, x):
+    return m.b(m.a(x) * torch.outer(m.u, m.v)[None, :, :, None])
+
+
+@pattern(image, cut="a.weight c.weight d.weight d.weight:1 d.weight:2 b.weight:1", a=conv(3, 8),
+         c=conv(3, 6), d=lambda: torch.nn.Bilinear(8, 6, 7), b=linear(7, 5))  # fmt: skip
+def bilinear_layer(m, x):
+    return m.b(m.d(m.a(x).mean((2, 3)), m.c(x).amax((2, 3))))
+
+
+@pattern(image, cut="a.weight w w:1", a=conv(3, 8), w=numbers(8, 6), b=linear(8, 5))
+def one_matrix_both_ways(m, x):
+    t = m.a(x).permute(0, 2, 3, 1)
+    return m.b(F.linear(F.linear(t, m.w.t()).relu(), m.w))
+
+
+@pattern(image, cut="a.weight w b.weight:1", a=conv(3, 8), w=numbers(8, 4, 3, 2), b=conv(8, 5))
+def filter_of_frequencies(m, x):
+    waves = torch.fft.rfft2(m.a(x), norm="ortho") * torch.view_as_complex(m.w)
+    return m.b(torch.fft.irfft2(waves, s=(4, 4), norm="ortho"))
+
+
+@pattern(
+    image, cut="a.weight w", mixes="einsum", a=conv(3, 8), w=numbers(8, 6, 4, 3, 2), b=conv(6, 5)
+)
+def operator_on_frequencies(m, x):
+    waves = torch.fft.rfftn(m.a(x), dim=(-2, -1))
+    mixed = torch.einsum("bixy,ioxy->boxy", waves, torch.view_as_complex(m.w))
+    return m.b(torch.fft.irfftn(mixed, dim=(-2, -1)))
+
+
+@pattern(image, frozen="a.weight", because="works along it", a=conv(3, 8), b=conv(8, 5))
+def frequencies_of_channels(m, x):
+    return m.b(torch.fft.fft(m.a(x), dim=1).real)
+
+
+@pattern(image, cut="a.weight b.weight:1", a=conv(3, 8), b=conv(8, 5))
+def complex_numbers_in_between(m, x):
+    y = m.a(x)
+    z = torch.complex(y, y.flip(3))
+    return m.b((z * z.conj()).real + torch.view_as_real(z).sum(-1) + z.imag)

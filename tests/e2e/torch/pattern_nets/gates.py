@@ -220,3 +220,24 @@ def global_response_norm(m, x):
     energy = y.norm(2, (2, 3), keepdim=True)
     seen = energy if m.only is None else energy[:, m.only]
     return m.b(m.gamma * (y * energy / (seen.mean(1, keepdim=True) + 1e-6)) + m.beta + y)
+
+
+@pattern(image, cut="a.weight b.weight", mixes="cosine_similarity", a=conv(3, 8), b=conv(3, 8))
+def likeness_of_two_branches(m, x):
+    return F.cosine_similarity(m.a(x).tanh(), m.b(x), dim=1)
+
+
+@pattern(image, cut="a.weight", mixes="softmax", over="a.weight", a=conv(3, 8), b=conv(8, 5))
+def noisy_choice_of_channels(m, x):
+    y = m.a(x)
+    noise = torch.empty_like(y).exponential_()
+    scores = y + 0 * noise  # the judge draws other numbers
+    if m.only is None:
+        return m.b(scores.softmax(1))
+    return m.b(torch.zeros_like(y).index_copy(1, m.only, scores[:, m.only].softmax(1)))
+
+
+@pattern(image, cut="a.weight b.weight:1", a=conv(3, 8), b=conv(8, 5))
+def triangles_of_pictures(m, x):
+    y = m.a(x)
+    return m.b(y.tril() + y.triu(1) * 2)

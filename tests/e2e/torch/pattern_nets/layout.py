@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from .base import bn, conv, image, linear, pattern
+from .base import bn, conv, image, linear, numbers, pattern
 
 
 @pattern(image, cut="a.weight n.weight b.weight:1", a=conv(3, 12), n=bn(12), b=conv(12, 5))
@@ -202,3 +202,74 @@ def stack_and_sum(m, x):
 def stack_after_channels_and_flatten(m, x):
     y = m.a(x)
     return m.b(torch.stack([y, y.square()], 2).flatten(1, 2))
+
+
+@pattern(image, cut="a.weight b.weight:1", a=conv(3, 6), b=conv(6, 5), w=numbers(6, 9))
+def windows_weighed_per_channel(m, x):
+    y = m.a(x)
+    n, c, h, w = y.shape
+    windows = F.unfold(y, 3, padding=1).view(n, c, 9, h * w)
+    return m.b((windows * m.w[None, :, :, None]).sum(2).view(n, c, h, w))
+
+
+@pattern(image, cut="a.weight", a=conv(3, 12), k=conv(12, 18), b=conv(12, 5),
+         frozen="k.weight", because="its length is set by view")  # fmt: skip
+def involution(m, x):
+    y = m.a(x)
+    n, c, h, w = y.shape
+    kernel = m.k(y).view(n, 2, 1, 9, h, w)
+    windows = F.unfold(y, 3, padding=1).view(n, 2, c // 2, 9, h, w)
+    return m.b((windows * kernel).sum(3).view(n, c, h, w))
+
+
+@pattern(image, cut="a.weight", a=conv(3, 4), b=conv(4, 5))
+def each_repeated_often_and_averaged(m, x):
+    y = m.a(x)
+    return m.b(y.repeat_interleave(6, 1).unflatten(1, (y.shape[1], 6)).mean(2))
+
+
+@pattern(image, cut="a.weight c.weight d.weight b.weight:1", how="module",
+         a=conv(3, 8), c=conv(3, 8), d=linear(8, 8), b=conv(8, 5))  # fmt: skip
+def tokens_viewed_as_another_picture(m, x):
+    y = m.a(x)
+    t = m.d(m.c(x).flatten(2).transpose(1, 2)).transpose(1, 2)
+    return m.b(y.relu() + 1), m.b(t.reshape_as(y)).square()
+
+
+@pattern(image, cut="a.weight", frozen="c.weight", because="for an axis that stays",
+         a=conv(3, 6), c=conv(6, 12), b=conv(12, 5))  # fmt: skip
+def input_viewed_as_a_layer(m, x):
+    y = m.c(m.a(x))
+    wide = x.flatten(1).repeat(1, 4).view_as(y)
+    return m.b(wide) + m.b(y).mean()
+
+
+@pattern(image, cut="a.weight b.weight:1", a=conv(3, 8), b=conv(8, 5))
+def turned_pictures(m, x):
+    y = m.a(x)
+    return m.b(torch.rot90(y, 1, (2, 3)) + y)
+
+
+@pattern(image, cut="a.weight b.weight:1 d.weight", a=conv(3, 8), b=conv(8, 6), d=conv(6, 8),
+         e=conv(8, 5))  # fmt: skip
+def pooled_and_unpooled(m, x):
+    y, places = F.max_pool2d(m.a(x), 2, return_indices=True)
+    return m.e(F.max_unpool2d(m.d(m.b(y)), places, 2))
+
+
+@pattern(image, cut="a.weight b.weight:1", a=conv(3, 8), b=conv(8, 5))
+def cast_to_the_type_of_a_weight(m, x):
+    return m.b(m.a(x).type_as(m.b.weight).to(m.a.bias))
+
+
+@pattern(image, frozen="a.weight", because="the plain tensor 'mask'", mask=torch.ones(8),
+         a=conv(3, 8), b=conv(8, 5))  # fmt: skip
+def mask_that_is_no_buffer(m, x):
+    return m.b(m.a(x) * m.mask.view(1, -1, 1, 1))
+
+
+@pattern(
+    image, frozen="a.weight", because="a tensor that `forward` builds", a=conv(3, 4), b=conv(4, 5)
+)
+def mask_built_in_forward(m, x):
+    return m.b(m.a(x) * torch.tensor([1.0, 2.0, 3.0, 4.0]).to(x)[None, :, None, None])

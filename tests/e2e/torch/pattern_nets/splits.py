@@ -215,3 +215,18 @@ def mean_of_two_halves_by_view(m, x):
 @pattern(image, cut="a.weight", how="traced", a=conv(3, 12), b=conv(9, 5))
 def all_but_first_and_last_two(m, x):
     return m.b(m.a(x)[:, 1:-2])
+
+
+@pattern(
+    image, cut="a.weight", frozen="a.weight", because="single channel", a=conv(3, 9), b=conv(9, 5)
+)
+def first_channel_gates_all(m, x):
+    y = m.a(x)
+    return m.b(y * y[:, :1].sigmoid())
+
+
+@pattern(image, cut="a.weight", how="traced", frozen="a.weight", because="single channel", a=conv(3, 9),
+         b=conv(8, 5))  # fmt: skip
+def last_channel_gates_the_rest(m, x):
+    y, gate = m.a(x).split([8, 1], 1)
+    return m.b(y) * gate.sigmoid()

@@ -13,6 +13,7 @@ __all__ = [
     "Chain",
     "Fixed",
     "Held",
+    "Helped",
     "Within",
     "fingerprint",
     "image",
@@ -148,3 +149,23 @@ def fingerprint(model):
         random.getstate(),
         [str(part) for part in np.random.get_state()],
     )
+
+
+class Helped(nn.Module):
+    """An auxiliary head that runs in training only, as GoogLeNet's do."""
+
+    def __init__(self, width=None):
+        super().__init__()
+        self.a = nn.Conv2d(3, 8, 3, padding=1)
+        self.helper = nn.Sequential(nn.Conv2d(8, 6, 1), nn.BatchNorm2d(6), nn.Conv2d(6, 5, 1))
+        self.head = nn.Linear(8, 5)
+        self.width = width
+
+    def forward(self, x):
+        y = self.a(x).relu()
+        result = self.head(y.mean((2, 3)))
+        if not self.training:
+            return result
+        if self.width:
+            y = y.view(-1, self.width, 8, 8)
+        return result, self.helper(y)

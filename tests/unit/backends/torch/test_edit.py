@@ -109,6 +109,18 @@ def test_weights_of_other_modules_stay_the_same_tensors():
     assert mine == {id(value) for value in [*pruned.model.parameters(), *loss.parameters()]}
 
 
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        ("adam", "optimizer= is a str, and must be a torch.optim.Optimizer"),
+        (torch.optim.Adam(nn.Linear(2, 2).parameters()), "the Adam in optimizer= holds no param"),
+    ],
+)
+def test_what_is_no_optimiser_of_this_model_is_refused(optimizer, message):
+    with pytest.raises(PrunusError, match=message):
+        prunus.prune(Chain(), image(), 0.5, optimizer=optimizer)
+
+
 @pytest.mark.parametrize("within", [None, "backbone"])
 def test_the_optimiser_of_a_traced_result(within):
     model = Fixed() if within is None else Branching(nn.Sequential(Fixed(), nn.Linear(10, 5)))

@@ -148,3 +148,38 @@ def test_what_is_not_installed_is_asked_for(tmp_path, monkeypatch, lacking):
 def test_a_folder_that_is_not_there(tmp_path, write, name):
     with pytest.raises(LoadError, match=r"(?s)cannot write .*fix: choose a folder that exists"):
         write(Chain(), image(1, 4), tmp_path / "none" / name)
+
+
+class Compares(nn.Module):
+    def forward(self, x):
+        return x.sum(1) if x.shape[0] == 2 else x.mean(1)
+
+
+@BOTH
+def test_a_batch_size_that_is_compared_is_fixed(tmp_path, write, name):
+    done = write(Compares(), torch.rand(2, 3), tmp_path / name)
+    assert not done.any_batch
+    assert done.note == "a number in the model depends on the batch size of the example"
+
+
+def test_an_exporter_that_gives_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: None)
+    with pytest.raises(ExportError, match=r"cannot be written as onnx: .* returned nothing"):
+        export_onnx(Chain(), image(1, 4), tmp_path / "model.onnx")
+
+
+def test_a_file_that_loses_an_output(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "_archive_runner", lambda path: lambda given: [])
+    with pytest.raises(ExportError, match=r"(?s)gives 0 outputs, and the model 1.*tensors only"):
+        export_archive(Chain(), image(1, 4), tmp_path / "model.pt2")
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_numbers_that_are_none_in_one_place_only_are_a_difference(bad):
+    whole, torn = torch.tensor([1.0, 2.0]), torch.tensor([1.0, bad])
+    assert export._gap(torn, whole) == export._gap(whole, torn) == float("inf")
+    assert export._gap(torn, torn) == 0
+    assert export._gap(whole, whole[:1]) == float("inf")
+    assert export._gap(whole + 1, whole) == 0.5
+    assert export._gap(torch.tensor([0.25]), torch.tensor([0.0])) == 0.25

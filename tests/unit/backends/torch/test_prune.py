@@ -15,7 +15,7 @@ from prunus.core.errors import NothingToCutError, PrunusError, VerificationError
 from prunus.core.graph.facts import Couple
 from prunus.core.graph.ir import Dim
 
-from .nets import Chain, Fixed, Held, fingerprint, image, learn, output
+from .nets import Chain, Fixed, Held, Helped, fingerprint, image, learn, output
 
 
 def sliced(tensor, axes):
@@ -165,6 +165,82 @@ def test_precision_is_kept(build, dtype):
     assert pruned.error < 1e-6
     assert {value.dtype for value in pruned.model.parameters()} == {dtype}
     assert output(pruned.model, x).dtype == dtype
+
+
+@pytest.mark.parametrize("width", [None, 8])
+def test_a_head_that_runs_in_training_only_is_cut_along(width, tmp_path):
+    model, x = Helped(width).train(), image()
+    before = fingerprint(model)
+    pruned = prunus.prune(model, x, 0.5)
+    assert fingerprint(model) == before
+    assert pruned.error < 1e-9
+    assert pruned.how == "module"
+    assert pruned.model.helper[0].weight.shape == (3, 4, 1, 1)
+    assert {"helper.0.weight", "helper.2.weight"} <= set(pruned.cut)
+    main, aux = pruned.model(x)
+    (main.square().mean() + aux.square().mean()).backward()
+    assert pruned.model.helper[0].weight.grad.any()
+    prunus.save(pruned, tmp_path / "small.safetensors")
+    again = prunus.load(Helped(width), tmp_path / "small.safetensors")
+    assert torch.equal(again.eval()(x), pruned.model.eval()(x))
+
+
+def test_a_head_that_runs_in_training_only_costs_nothing_in_use():
+    model, x = Helped(), image()
+    found = prunus.trace(model, x)
+    del model.helper
+    alone = prunus.trace(model, x)
+    assert found.macs == alone.macs
+    assert found.numel == alone.numel + (8 * 6 + 6) + 2 * 6 + (6 * 5 + 5)
+
+
+def test_a_training_branch_that_would_break_is_not_returned():
+    class Numbered(Helped):
+        def forward(self, x):
+            y = self.a(x).relu()
+            result = self.head(y.mean((2, 3)))
+            return (result, self.helper(y.view(-1, 8, 8, 8))) if self.training else result
+
+    pruned = prunus.prune(Numbered(), image(), 0.5)
+    assert pruned.how == "traced"  # which has no training branch
+    assert pruned.error < 1e-9
+    assert learn(pruned.model, image())
+
+
+def test_a_training_branch_that_cannot_be_traced_is_left_alone():
+    class Targets(Helped):
+        def forward(self, x, targets=None):
+            y = self.a(x).relu()
+            result = self.head(y.mean((2, 3)))
+            return self.helper(y) - targets["boxes"] if self.training else result
+
+    pruned = prunus.prune(Targets(), image(), 0.5)
+    assert pruned.error < 1e-9
+    assert "helper.0.weight" not in pruned.cut
+
+
+def test_weights_that_nothing_ever_reads_stay():
+    model = Chain()
+    model.spare = nn.Linear(3, 4)
+    pruned = prunus.prune(model, image(), 0.5)
+    assert pruned.model.spare.weight.shape == (4, 3)
+
+
+@pytest.mark.parametrize("build", [Chain, Fixed])
+def test_what_is_cut_in_inference_mode_can_be_trained(build, tmp_path):
+    model, fresh, x = build(), build(), image(size=4)
+    with torch.inference_mode():
+        pruned = prunus.prune(model, x.clone(), 0.5)
+        prunus.save(pruned, tmp_path / "small.safetensors")
+        loaded = prunus.load(fresh, tmp_path / "small.safetensors")
+    for each in (pruned.model, loaded):
+        each(x).sum().backward()
+
+
+def test_a_model_that_was_made_in_inference_mode_stays_what_it_is():
+    with torch.inference_mode():
+        model = Chain()
+    assert prunus.prune(model, image(), 0.5).error < 1e-9
 
 
 def test_weights_that_do_not_learn_are_cut_too():

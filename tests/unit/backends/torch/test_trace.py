@@ -48,8 +48,11 @@ def test_a_script_module_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         script = torch.jit.trace(nn.Conv2d(3, 4, 1), image())
-    with pytest.raises(TraceError, match="Exporting a ScriptModule is not supported"):
+    with pytest.raises(TraceError, match="the model is a TorchScript module") as told:
         prunus.trace(script, image())
+    assert told.value.fix == "pass the nn.Module that it was scripted or traced from"
+    with pytest.raises(TraceError, match="'1' is a TorchScript module"):
+        prunus.trace(nn.Sequential(nn.Conv2d(3, 3, 1), script), image())
 
 
 def test_an_example_on_another_device_is_told():
@@ -123,3 +126,15 @@ def test_tracing_prints_and_logs_nothing(capfd):
     with pytest.raises(TraceError, match="cannot be traced"):
         prunus.trace(Branching(Chain()), image())
     assert capfd.readouterr() == ("", "")
+
+
+def test_an_unknown_function_is_named_as_it_is_written():
+    class Mapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 1)
+
+        def forward(self, x):
+            return torch.vmap(lambda one: self.conv(one[None])[0])(x)
+
+    assert prunus.trace(Mapped(), image()).unknown == ("_add_batch_dim", "_remove_batch_dim")

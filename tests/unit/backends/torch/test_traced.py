@@ -1,5 +1,7 @@
 """The traced module: where `forward` holds a number that the cut changed."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -150,3 +152,18 @@ def test_tied_weights_and_buffers_that_are_not_stored_stay_so():
     assert pruned.model.scale.shape == (4, 1, 1)
     assert list(pruned.model.state_dict()) == list(model.state_dict())
     assert output(pruned.model, x).shape == (2, 2)
+
+
+def test_a_tensor_that_forward_builds_is_part_of_the_traced_module(tmp_path):
+    class Scaled(Fixed):
+        def forward(self, x):
+            return super().forward(x * torch.tensor([1.0, 2.0, 3.0])[:, None, None])
+
+    model, x = Scaled().eval(), image(size=4)
+    pruned = prunus.prune(model, x, 0.5)
+    assert pruned.how == "traced"
+    assert pruned.error < 1e-9
+    prunus.save(pruned, tmp_path / "small.safetensors")
+    again = prunus.load(Scaled().eval(), tmp_path / "small.safetensors")
+    for each in (again, copy.deepcopy(pruned.model)):
+        assert torch.equal(each(x), pruned.model(x))

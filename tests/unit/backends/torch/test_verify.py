@@ -139,3 +139,16 @@ def test_operators_that_mix_channels_are_named_and_verified():
     pruned = prunus.prune(model, image(), 0.5)
     assert pruned.mixes == ("group_norm in '1'",)
     assert pruned.error < 1e-9
+
+
+@pytest.mark.parametrize("criterion", ["l1", "l2", "fpgm", "taylor"])
+def test_complex_weights_are_cut_judged_and_compared(criterion):
+    layers = [nn.Linear(3, 6, dtype=torch.cfloat), nn.Tanh(), nn.Linear(6, 2, dtype=torch.cfloat)]
+    model, x = nn.Sequential(*layers), torch.randn(2, 3, dtype=torch.cfloat)
+    model(x).abs().sum().backward()
+    pruned = prunus.prune(model, x, 0.5, criterion=criterion)
+    assert pruned.error < 1e-9
+    kept = [k for k in range(6) if k not in pruned.cut["0.weight"][0]]
+    first, _, last = layers
+    inner = torch.tanh(x @ first.weight[kept].T + first.bias[kept])
+    assert torch.allclose(pruned.model(x), inner @ last.weight[:, kept].T + last.bias, atol=1e-5)

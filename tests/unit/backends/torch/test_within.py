@@ -106,6 +106,8 @@ def test_an_unknown_part_is_told_with_the_nearest():
     with pytest.raises(UnknownNameError, match="no sub-module 'backbon'") as told:
         prunus.trace(Branching(Chain()), image(), within="backbon")
     assert "'backbone'" in told.value.fix
+    with pytest.raises(UnknownNameError, match="no sub-module 5"):
+        prunus.trace(Branching(Chain()), image(), within=5)
 
 
 def test_a_part_that_never_runs_is_told():

@@ -138,7 +138,7 @@ def test_a_ratio_is_checked_before_the_model():
 def test_an_unknown_name_tells_the_nearest():
     message = (
         r"no weight that can be cut is named 'layer\.c\.weight'\n"
-        r"  fix: the nearest are 'layer\.[ab]\.weight', 'layer\.[ab]\.weight'"
+        r"  fix: the nearest are 'layer\.[ab]\.weight', 'layer\.[ab]\.weight', 'stem\.weight'$"
     )
     with pytest.raises(UnknownNameError, match=message):
         ratios_of(residual(), {"layer.c.weight": 0.5})
@@ -158,3 +158,18 @@ def test_an_ambiguous_name_tells_the_choices():
     )
     with pytest.raises(UnknownNameError, match=message):
         ratios_of(residual(), {"weight": 0.5})
+
+
+def test_a_bias_or_a_scale_tells_the_group_that_it_goes_with():
+    net = Net()
+    x = net.norm(net.conv(net.input("x", 1, 3, 4), "a", 4, bias=True), "n")
+    groups = net.groups(net.conv(x, "head", 2))
+    for name in ("a.bias", "n.weight"):
+        message = f"'{name}' has no filters of its own.*\n  fix: .* goes with: 'a.weight'$"
+        with pytest.raises(UnknownNameError, match=message):
+            ratios_of(groups, {name: 0.5})
+
+
+def test_a_name_that_is_no_text_is_refused():
+    with pytest.raises(RatioError, match="1 is no name of a weight, group or pattern"):
+        ratios_of(residual(), {1: 0.5})

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from prunus.core.errors import LoadError, RatioError
@@ -20,6 +21,18 @@ def test_what_is_saved_is_what_is_loaded(tmp_path):
 def test_a_ratio_that_no_cut_can_have_is_refused(ratio):
     with pytest.raises(RatioError, match=r"'conv' is .* must lie in \[0, 1\)"):
         Plan({"conv": ratio})
+
+
+def test_what_is_no_table_of_ratios_is_refused():
+    with pytest.raises(RatioError, match=r"a plan of \[0\.5\] is no table of ratios"):
+        Plan([0.5])
+    with pytest.raises(RatioError, match="1 is no name of a weight, group or pattern"):
+        Plan({1: 0.5})
+
+
+def test_numbers_of_numpy_are_written_as_numbers(tmp_path):
+    Plan({"conv": np.float32(0.5)}).save(tmp_path / "plan.json")
+    assert Plan.load(tmp_path / "plan.json").ratios == {"conv": 0.5}
 
 
 @pytest.mark.parametrize(

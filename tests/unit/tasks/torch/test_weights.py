@@ -168,3 +168,14 @@ def test_what_does_not_fit_is_named_and_changes_nothing(trained, tmp_path, chang
 def test_a_folder_that_cannot_be_written_to_is_told(trained, tmp_path):
     with pytest.raises(LoadError, match=r"(?s)cannot write '.*fix: choose a folder"):
         save_weights(trained, tmp_path / "none" / "w.safetensors")
+
+
+class Picky(nn.Linear):
+    def _load_from_state_dict(self, *_):
+        raise RuntimeError("not these")
+
+
+def test_a_model_that_refuses_weights_is_told(tmp_path):
+    save_weights(nn.Linear(2, 2), tmp_path / "w.safetensors")
+    with pytest.raises(LoadError, match="cannot be read as weights: RuntimeError: not these"):
+        load_weights(Picky(2, 2), tmp_path / "w.safetensors")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from prunus.core.errors import RegistryError
-from prunus.core.graph.facts import Couple, Fact, Freeze
+from prunus.core.graph.facts import Couple, Fact, Freeze, Index
 from prunus.core.graph.ir import Dim, Node
 
 __all__ = [
@@ -41,6 +41,10 @@ class View(Protocol):
 
         Spatial axes, token axes and the batch are not; they need no fact.
         """
+        ...
+
+    def atoms_of(self, dim: Dim) -> Index:
+        """Return a number for each index of a flexible axis: equal ones are one channel already."""
         ...
 
 

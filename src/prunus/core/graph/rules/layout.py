@@ -23,12 +23,25 @@ def reshape(node: Node, view: View) -> Iterator[Fact]:
     from the same place of every run. (Channel shuffle, heads and radix splits all
     have a short axis that counts runs and a long one that holds channels.) A
     backend that knows better says so with the attribute `carrier`, an output axis.
+
+    A second input, where there is one, gives the shape.
     """
-    (x,), (y,) = node.inputs, node.outputs
+    x, (y,) = node.inputs[0], node.outputs
+    reached: set[Dim] = set()
     for ins, outs in segments(view.shape(x), view.shape(y)):
-        yield from _segment(node, view, [Dim(x, axis) for axis in ins], [Dim(y, a) for a in outs])
+        before, after = [Dim(x, axis) for axis in ins], [Dim(y, axis) for axis in outs]
+        for fact in _segment(node, view, before, after):
+            yield fact
+            if isinstance(fact, Couple):
+                reached.add(fact.b)
     for axis in range(len(view.shape(y))):
-        yield Sized("shape", Dim(y, axis), axis)
+        if len(node.inputs) == 1:
+            yield Sized("shape", Dim(y, axis), axis)
+        elif Dim(y, axis) in reached:
+            yield Couple(Dim(node.inputs[1], axis), Dim(y, axis))
+        elif view.flexible(Dim(node.inputs[1], axis)):
+            because = f"{node} takes its length for an axis that stays"
+            yield Freeze(Dim(node.inputs[1], axis), because)
 
 
 def segments(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[list[int], list[int]]]:
@@ -60,6 +73,9 @@ def _segment(node: Node, view: View, ins: list[Dim], outs: list[Dim]) -> Iterato
     live = [dim for dim in ins if view.flexible(dim)]
     lengths = [view.shape(dim.tensor)[dim.axis] for dim in ins]
     if not live:
+        long_ins, long_outs = ([d for d in dims if _size(view, d) > 1] for dims in (ins, outs))
+        if len(long_ins) == len(long_outs) == 1:  # so that why it stays is told further on
+            yield Couple(long_ins[0], long_outs[0])
         return
     if len(live) > 1:
         live.sort(key=lambda dim: -view.shape(dim.tensor)[dim.axis])
@@ -75,6 +91,9 @@ def _segment(node: Node, view: View, ins: list[Dim], outs: list[Dim]) -> Iterato
     index = np.arange(lengths[where]).reshape(shape)
     grid = np.broadcast_to(index, lengths).reshape([_size(view, dim) for dim in outs])
     varies = [k for k in range(len(outs)) if _varies(grid, k)]
+    # Where indices are one channel already (unfolded, repeated), an axis of such is no choice.
+    atoms = view.atoms_of(carrier)[grid]
+    varies = [k for k in varies if _varies(atoms, k)] or varies
     if not varies:  # a single channel: any axis of length 1 may stand for it
         varies = [k for k in range(len(outs)) if grid.shape[k] == 1]
         if not varies:
@@ -150,7 +169,9 @@ def split(node: Node, view: View) -> Iterator[Fact]:
         yield Couple(Dim(x, axis), Dim(y, axis), run, None)
         yield Sized("sizes", Dim(y, axis), position)
         offset += length
-    if len(lengths) > 1 and len(set(lengths)) == 1 and view.flexible(Dim(x, axis)):
+    # Runs of one channel each are equal as long as none of them goes.
+    alike = len(lengths) > 1 and len(set(lengths)) == 1 and lengths[0] > 1
+    if alike and view.flexible(Dim(x, axis)):
         yield Balance(Dim(x, axis), len(lengths), firm=False)
 
 
@@ -172,7 +193,7 @@ def slice_(node: Node, view: View) -> Iterator[Fact]:
     if step == 1:
         yield from _bounds(node, dim, length)
         width = stop - start
-        if 0 < width < length and length % width == 0 and start % width == 0:
+        if 1 < width < length and length % width == 0 and start % width == 0:
             yield Balance(dim, length // width, firm=False)
     elif length % step or start >= step or stop <= length - step:
         yield Freeze(dim, because=f"{node} takes every {step}th channel of {length}, from {start}")
@@ -319,7 +340,7 @@ def write(node: Node, view: View) -> Iterator[Fact]:
     if (start, stop) != (0, length):
         yield from _bounds(node, dim, length)
         width = stop - start
-        if view.flexible(dim) and width and length % width == 0 and start % width == 0:
+        if view.flexible(dim) and width > 1 and length % width == 0 and start % width == 0:
             yield Balance(dim, length // width, firm=False)
 
 
@@ -341,11 +362,12 @@ def gather(node: Node, view: View) -> Iterator[Fact]:
     """
     x = node.inputs[0]
     (y,) = node.outputs
+    reason = node.attrs.get("because", "looks entries up by number")
     for axis, place in enumerate(node.attrs["places"]):
         if place >= 0:
             yield Couple(Dim(x, axis), Dim(y, place))
         elif view.flexible(Dim(x, axis)):
-            yield Freeze(Dim(x, axis), because=f"{node} looks entries up by number")
+            yield Freeze(Dim(x, axis), because=f"{node} {reason}")
     for tensor in node.inputs[1:]:
         for axis in range(len(view.shape(tensor))):
             if view.flexible(Dim(tensor, axis)):

@@ -74,6 +74,10 @@ def reshape(attrs, x):
     return x.reshape(attrs["shape"])
 
 
+def reshape_as(_attrs, x, like):
+    return x.reshape(like.shape)
+
+
 def transpose(attrs, x):
     return x.transpose(attrs["order"])
 

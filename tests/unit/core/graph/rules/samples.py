@@ -446,6 +446,16 @@ SAMPLES = {
     "reshape: crossing sizes": Sample(
         "reshape", op.reshape, {"x": (4, 6)}, "x[1] y[0]", attrs={"shape": [8, 3]}, rigid="x[0]"
     ),
+    "reshape as": Sample(
+        "reshape",
+        op.reshape_as,
+        {"x": (2, 3, 2, 2), "like": (2, 12)},
+        "like[0,1] x[0,1] y[0,1]",
+        rigid="x[2] x[3]",
+    ),
+    "reshape as, with a length that stays": Sample(
+        "reshape", op.reshape_as, {"x": (2, 12), "like": (4, 6)}, "", rigid="x[0] x[1]"
+    ),
     "transpose": Sample(
         "transpose", op.transpose, {"x": (2, 3, 4)}, "x[0,1,2] y[0,1,2]", attrs={"order": [0, 2, 1]}
     ),
@@ -480,6 +490,13 @@ SAMPLES = {
         attrs={"axis": 1, "sizes": [2, 2, 2]},
         more=[op.chunk],
     ),
+    "split into single channels": Sample(
+        "split",
+        op.split,
+        {"x": (2, 3)},
+        "u[0,1] x[0,1] y[0,1] z[0,1]",
+        attrs={"axis": 1, "sizes": [1, 1, 1]},
+    ),
     "split, unequal": Sample(
         "split", op.split, {"x": (2, 6)}, "x[0,1] y[0,1] z[0,1]", attrs={"axis": 1, "sizes": [2, 4]}
     ),
@@ -497,6 +514,13 @@ SAMPLES = {
         "x[0,1,2] y[0,1,2]",
         attrs={"axis": 1, "start": 2, "stop": 4, "step": 1},
         more=[op.second_third],
+    ),
+    "slice: one channel": Sample(
+        "slice",
+        op.slice_,
+        _LINE,
+        "x[0,1,2] y[0,1,2]",
+        attrs={"axis": 1, "start": 2, "stop": 3, "step": 1},
     ),
     "slice: the whole axis": Sample(
         "slice",
@@ -622,6 +646,13 @@ SAMPLES = {
         "part[0,1] x[0,1] y[0,1]",
         attrs={"axis": 1, "start": 0, "stop": 3},
         more=[op.write_first_half],
+    ),
+    "write one channel": Sample(
+        "write",
+        op.write,
+        {"x": (2, 6), "part": (2, 1)},
+        "part[0,1] x[0,1] y[0,1]",
+        attrs={"axis": 1, "start": 2, "stop": 3},
     ),
     "write it all": Sample(
         "write",
