@@ -11,13 +11,13 @@ BESIDE_TORCH := torchvision==0.28.0 timm==1.0.31 torch-pruning==1.6.1
 THEY_NEED := pillow huggingface_hub pyyaml tqdm
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format zoo bench clean
+.PHONY: help demo test check format docs zoo bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/.demo  ## Train a small network, cut it, train on, save, load
-	@echo "demo: a small network on scanned digits is trained, cut, trained on, saved and loaded"
+demo: .venv/.demo  ## The whole flow on scanned digits: train, analyse, plan, cut, train on, export
+	@echo "demo: a small network on scanned digits is trained, analysed, cut, trained on and exported"
 	@$(BIN)/prunus demo
 
 test: check  ## All checks, then all tests
@@ -26,14 +26,18 @@ test: check  ## All checks, then all tests
 
 check: .venv/.dev  ## Style, types and import contracts
 	@echo "check: style, types, import contracts"
-	@$(BIN)/ruff check --quiet src tests bench
-	@$(BIN)/ruff format --check --quiet src tests bench
+	@$(BIN)/ruff check --quiet src tests bench examples
+	@$(BIN)/ruff format --check --quiet src tests bench examples
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo
 
 format: .venv/.dev  ## Lay the code out as `make check` wants it
-	@$(BIN)/ruff check --quiet --fix src tests bench
-	@$(BIN)/ruff format --quiet src tests bench
+	@$(BIN)/ruff check --quiet --fix src tests bench examples
+	@$(BIN)/ruff format --quiet src tests bench examples
+
+docs: .venv/.dev  ## Write the pages of the commands again
+	@echo "docs: writing docs/commands"
+	@$(BIN)/python -m prunus.cli.pages docs/commands
 
 zoo: .venv/.dev  ## Cut and judge every model of torchvision and timm's families (takes long)
 	@echo "zoo: cutting every model of torchvision and of timm's families, and judging the result"

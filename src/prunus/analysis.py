@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,10 @@ def run(
             )
         identity = _identity(subject, choice, work, how, meter)
         versions = {"prunus": __version__, **subject.backend.versions()}
-        with Store.open_or_create(path, header_of(subject.groups, identity, versions)) as store:
+        header = header_of(subject.groups, identity, versions)
+        with Store.open_or_create(path, header) as store:
+            if not store.header.costs:  # a study of a time before plans, or of other makers
+                store.replace_header(replace(store.header, costs=header.costs))
             begin(store, table)
             keys = missing(store, table, how.shard, exact=not how.early)
             if keys and how.verify:

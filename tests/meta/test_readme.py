@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from prunus.cli.main import app
+
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
-    (ROOT / "docs").rglob("*.md")
-)
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 
 
 def test_the_quick_start_runs(tmp_path, monkeypatch):
@@ -19,6 +23,29 @@ def test_the_quick_start_runs(tmp_path, monkeypatch):
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
     assert (tmp_path / "small.safetensors").is_file()
+
+
+def test_the_training_loop_of_the_docs_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "training.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "docs/training.md", "exec"), names)
+    assert (tmp_path / "small.safetensors").is_file()
+
+
+def test_every_command_that_pages_show_is_there():
+    known = {one.callback.__name__: one.callback for one in app.registered_commands}
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        typed = "\n".join(re.findall(r"```\n(.*?)```", text, re.DOTALL))
+        for name, rest in re.findall(r"^prunus (\w+)([^\n]*)", typed, re.MULTILINE):
+            assert name in known, (page, name)
+            shown = (ROOT / "docs" / "commands" / f"{name}.md").read_text("utf-8")
+            for flag in re.findall(r" (--[a-z]+)", rest):
+                assert f"{flag}" in shown, (page, name, flag)
 
 
 def test_every_make_target_that_pages_name_is_there():

@@ -15,7 +15,10 @@ __all__ = ["merge"]
 
 def merge(
     studies: Annotated[
-        list[Path], typer.Argument(metavar="STUDY...", help="The files.", show_default=False)
+        list[Path],
+        typer.Argument(
+            metavar="STUDY...", help="Files that prunus analyze made.", show_default=False
+        ),
     ],
     out: Annotated[
         Path,

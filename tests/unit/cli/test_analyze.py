@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from prunus import api
+from prunus.core.study.store import Store
 from prunus.core.study.study import Study
 
 from .conftest import error_of, good, run
@@ -88,6 +90,16 @@ def test_a_criterion_of_ones_own(flow, tmp_path, monkeypatch):
     own = "analysis.criterion=mine_to_judge:last"
     good("analyze", flow.config, "--study", study, "-o", own, "--ratios", "0.5")
     assert "last" in Study.open(study).header.identity.criterion
+
+
+def test_a_study_without_a_table_of_costs_gets_one(flow, tmp_path):
+    old = tmp_path / "old.study"
+    good("merge", flow.study, "-o", old)
+    with Store.open(old) as store:
+        store.replace_header(replace(store.header, costs={}))
+    assert "has no table of costs" in error_of("plan", old, "--macs", "0.5")
+    good("analyze", flow.config, "--study", old)
+    good("plan", old, "--macs", "0.5", "-o", tmp_path / "p.json")
 
 
 def test_what_cannot_be_analysed(flow, tmp_path):
