@@ -4,10 +4,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# The versions that the tests are measured against. torchvision, timm and torch-pruning come
+# The versions that the tests are measured against. Those beside torch come
 # without their dependencies, which would bring another torch.
 TORCH := torch==2.13.0
-BESIDE_TORCH := torchvision==0.28.0 timm==1.0.31 torch-pruning==1.6.1
+BESIDE_TORCH := torchvision==0.28.0 timm==1.0.31 torch-pruning==1.6.1 facenet-pytorch==2.6.0 scikit-image==0.26.0
 THEY_NEED := pillow huggingface_hub pyyaml tqdm
 
 .DEFAULT_GOAL := help
