@@ -63,9 +63,11 @@ def analyze(
     option: Settings = None,
     as_json: Json = False,
 ) -> None:
-    """Measure what the model of CONFIG loses when channels really go, group by group.
+    """Measure what each group of channels is worth.
 
-    Whatever is measured is kept at once. Interrupt it as you like: the same command goes on.
+    At each ratio the channels of one group really go, and the model of CONFIG is judged
+    on its test images. Whatever is measured is kept at once. Interrupt it as you like:
+    the same command goes on.
     """
     from prunus import api
     from prunus.cli.target import Some, target_of

@@ -26,10 +26,11 @@ def demo(
     epochs: Annotated[int, typer.Option(min=1, help="Rounds of training, before and after.")] = 12,
     as_json: Json = False,
 ) -> None:
-    """Go through the whole flow on scanned digits: train, analyse, plan, cut, train on, export.
+    """Go through the whole flow on real scanned digits.
 
-    Every step is a command that can be typed by itself; a second run finds what the first
-    one left.
+    That is: train, analyse, plan, cut, train on, export, a table and a picture. Every
+    step is a command that can be typed by itself; a second run finds what the first one
+    left.
     """
     for package in NEEDED:
         if find_spec(package) is None:

@@ -17,10 +17,11 @@ def export(
     shape: Shapes = None,
     as_json: Json = False,
 ) -> None:
-    """Write a model as ONNX (.onnx) or as an archive of torch.export (.pt2).
+    """Write a model as ONNX or torch.export archive.
 
-    The file is run and compared with the model before it is kept. Of a YAML file, the
-    weights of the last step are taken: finetuned, pruned or trained.
+    The ending of the file says which: .onnx or .pt2. The file is run and compared with
+    the model before it is kept. Of a YAML file, the weights of the last step are taken:
+    finetuned, pruned or trained.
     """
     from prunus.cli.target import outputs, target_of
 

@@ -27,11 +27,11 @@ def finetune(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Cut the model of CONFIG as a plan says, and train it on.
+    """Cut a model as a plan says, and train it on.
 
-    Interrupt it as you like: the same command goes on from the last checkpoint. The
-    section finetune says how, train where it does not; finetune.distillation lets the
-    unpruned model teach.
+    Training starts from the weights of the original. Interrupt it as you like: the same
+    command goes on from the last checkpoint. The section finetune says how, train where
+    it does not; finetune.distillation lets the unpruned model teach.
     """
     from prunus import api
     from prunus.cli.target import outputs, target_of

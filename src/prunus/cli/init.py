@@ -39,7 +39,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a YAML file: every key with its meaning, ready to be changed.
+    """Write a YAML file to begin with.
+
+    Every key stands in it with its meaning, ready to be changed.
 
     Without --model and --data it describes a small network on scikit-learn's scanned
     digits, which needs no file and trains in a minute.

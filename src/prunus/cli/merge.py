@@ -26,9 +26,10 @@ def merge(
     ],
     as_json: Json = False,
 ) -> None:
-    """Put studies of one model together: whatever is known in one of them is known in all.
+    """Put several studies of one model together.
 
-    Two different results for one measurement are an error that names it.
+    Whatever is known in one of them is known in the result. Two different results for
+    one measurement are an error that names it.
     """
     from prunus.core.study.merge import merge as put_together
 

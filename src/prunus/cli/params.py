@@ -32,7 +32,10 @@ def params(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a model can lose: groups of channels, their cost, and what is frozen and why."""
+    """Show what a model can lose, and what stays and why.
+
+    A group of channels lives and dies together, and gets one ratio.
+    """
     from prunus.api import trace
     from prunus.cli.target import target_of
 

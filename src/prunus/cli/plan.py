@@ -60,9 +60,10 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Choose how much of each group goes, from a study alone; the model is not needed.
+    """Choose how much of each group goes.
 
-    One of --loss, --macs and --params; the last two may go together.
+    The study is all it takes: neither model nor data are needed. One of --loss, --macs
+    and --params; the last two may go together.
     """
     found, config = opened(study)
     made = found.plan(loss=loss, macs=macs, params=params, align=align, absolute=absolute)

@@ -58,9 +58,10 @@ def prune(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Cut a model as a plan says, check the result, and write it to one file.
+    """Cut a model as a plan says, and check it.
 
-    Where there is data, the statistics of batch norms are estimated anew.
+    The result is one file, from which a freshly built model is reshaped. Where there is
+    data, the statistics of batch norms are estimated anew.
     """
     from prunus import api
     from prunus.cli.target import outputs, target_of

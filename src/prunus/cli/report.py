@@ -29,10 +29,10 @@ def report(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what was measured: a table of losses, and with --png a picture.
+    """Show a study as a table, and as a picture.
 
-    Below the curves the picture shows how much of the model goes for each loss that the
-    groups may cost.
+    The picture has the losses of the groups, and how much of the model goes for each loss
+    that every group may cost.
     """
     from prunus.core.plan.plan import Plan
 
