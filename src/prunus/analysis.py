@@ -26,7 +26,7 @@ from prunus.core.engine.exact import measure_each, measure_samples, measure_stat
 from prunus.core.engine.meter import Meter
 from prunus.core.engine.report import Listener
 from prunus.core.engine.table import Table, table_of
-from prunus.core.errors import EvaluationError, VerificationError
+from prunus.core.errors import EvaluationError, PrunusError
 from prunus.core.graph.groups import Groups
 from prunus.core.graph.rules import Rules
 from prunus.core.scores.criteria import Criterion
@@ -178,14 +178,14 @@ def _verified(lab: Laboratory, store: Store, table: Table, keys: Sequence[Key]) 
     wrong: dict[str, str] = {}
     try:
         lab.verify(joint(table, keys))
-    except VerificationError:
+    except PrunusError:
         largest: dict[str, Cut] = {}
         for key in keys:
             largest[key.group] = table.cuts[key]
         for group, cut in largest.items():
             try:
                 lab.verify(cut)
-            except VerificationError as error:
+            except PrunusError as error:  # where it must be traced again, that may fail too
                 wrong[group] = error.problem
     fail(store, keys, wrong)
     return [key for key in keys if key.group not in wrong]
