@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from prunus.core.cut.cut import Cut, make_cut
 from prunus.core.cut.ratios import ratios_of
-from prunus.core.errors import RatioError
+from prunus.core.errors import NothingToCutError, RatioError
 from prunus.core.graph.groups import Groups
 from prunus.core.scores.criteria import Array, Criterion
 from prunus.core.scores.group import Weights, scores_of
@@ -92,7 +92,11 @@ def _wanted(groups: Groups, params: Sequence[str] | None) -> list[int]:
     if params is None:
         ratios_of(groups, 0.5)  # says why, where there is no group at all
         return list(range(len(groups.groups)))
-    names = [params] if isinstance(params, str) else params
+    names = [params] if isinstance(params, str) else list(params)
+    if not names:
+        raise NothingToCutError(
+            "params= names no group", fix="name weights or patterns, or leave it out for all groups"
+        )
     chosen = ratios_of(groups, dict.fromkeys(names, 0.5))
     return [k for k, ratio in enumerate(chosen) if ratio]
 
