@@ -105,6 +105,11 @@ class TorchLaboratory:
                 f"there is no precision {precision!r}",
                 fix=f"leave it out, or choose one of {', '.join(PRECISIONS)}",
             )
+        if precision is not None and self._recalibrated:
+            raise PrunusError(
+                f"recalibrated models run in their own precision, and not in {precision}",
+                fix="leave out precision= or recalibrate=",
+            )
         narrow = None if precision is None else PRECISIONS[precision]
         swift = None
         if not self._recalibrated:  # statistics of its own are no smaller weights

@@ -104,6 +104,14 @@ class Opaque:
     higher_is_better: bool = True
     name: str = ""
 
+    def __post_init__(self) -> None:
+        if not callable(self.evaluate):
+            raise EvaluationError(
+                f"a {type(self.evaluate).__name__} evaluates no model",
+                fix="pass prunus.Evaluation(batches, metric), or a function from a model to a "
+                "number",
+            )
+
     @property
     def metric_name(self) -> str:
         """Return what a study calls the metric."""
