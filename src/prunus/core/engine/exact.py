@@ -6,6 +6,7 @@ samples scored is in the study, so that a kill costs one batch.
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from prunus.core.errors import EvaluationError, StudyConflictError
 from prunus.core.study.cells import EXACT, FAILED, Cell, Key
 from prunus.core.study.store import Store
 
-__all__ = ["ORDER", "measure_each", "measure_samples", "measure_states"]
+__all__ = ["ORDER", "measure_each", "measure_samples", "measure_states", "settle"]
 
 ORDER = "in order"
 """What the study calls the data's own order."""
@@ -40,6 +41,7 @@ def measure_samples(
         missing = [key for key in alive if position not in seen.get(key, ())]
         own = known[position].baseline if position in known else None
         if own is not None and not missing:
+            store.put_batch(ORDER, position, meter.digest(batch), None, {})  # is it still the same?
             baseline.append(own)
             clock.skip()
             continue
@@ -60,7 +62,7 @@ def measure_samples(
     if not len(whole):
         raise EvaluationError("the data has no sample", fix="give batches with samples in them")
     with store.transaction():
-        store.set_baseline(float(whole.mean()), len(whole))
+        settle(store, float(whole.mean()), len(whole))
         share = seconds / max(1, len(alive))
         store.add(_finished(store, key, len(baseline), len(whole), share) for key in alive)
 
@@ -76,7 +78,7 @@ def measure_states(
     clock = Clock("measuring", "cells", len(keys), losses, listener)
     if not keys and store.baseline is None:
         value, _, samples = meter.read_all([])
-        store.set_baseline(value, samples)
+        settle(store, value, samples)
     for _, own in groupby(keys, key=lambda key: key.group):
         some = list(own)
         started = time.perf_counter()
@@ -84,7 +86,7 @@ def measure_states(
         each = (time.perf_counter() - started) / len(some)
         losses.put(None, whole)
         with store.transaction():
-            store.set_baseline(whole, samples)
+            settle(store, whole, samples)
             for key, found in values.items():
                 if isinstance(found, str):
                     store.add([_failed(key, found)])
@@ -124,6 +126,16 @@ def measure_each(
         clock.advance(1)
 
 
+def settle(store: Store, baseline: float, samples: int) -> None:
+    """Write the baseline; where it differs from what is there by rounding only, that stays.
+
+    Another order of the samples, or other cells beside, may round it in another way.
+    """
+    known = store.baseline
+    if known is None or not math.isclose(known.metric, baseline, rel_tol=1e-6, abs_tol=1e-9):
+        store.set_baseline(baseline, samples)
+
+
 def _losses(store: Store) -> Losses:
     return Losses(store.header.identity.higher_is_better)
 
@@ -131,7 +143,7 @@ def _losses(store: Store) -> Losses:
 def _number(value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (ArithmeticError, RuntimeError, TypeError, ValueError):
         raise EvaluationError(
             f"evaluate returned {value!r:.60}, which is no number",
             fix="return one number, such as float(accuracy); where it returns several, pick one",
