@@ -13,18 +13,17 @@ __all__ = ["Made", "apart", "values_of"]
 class Made:
     """A model, its laboratory, its program, and the cells of it."""
 
-    def __init__(self, model, example, ratios=(0.3, 0.6), room=1 << 20, **laboratory):
+    def __init__(self, model, example, ratios=(0.3, 0.6), within=None, **laboratory):
         self.model, self.backend = model.eval(), TorchBackend()
-        self.traced = self.backend.trace(model, example)
+        self.traced = self.backend.trace(model, example, within)
         groups = find_groups(close(self.traced.graph, None, self.traced.pinned))
         self.cuts = table_of(groups, ratios, None, self.backend.weights(self.traced)).cuts
         options = {"rules": None, "recalibrate": None, **laboratory}
         self.lab = self.backend.laboratory(self.traced, self.cuts, **options)
         self.keys = list(self.cuts)
-        self.room = room
 
     def sweep(self):
-        return self.lab.sweep(self.room)
+        return self.lab.sweep(1 << 20)
 
 
 def values_of(program, *inputs):
@@ -33,4 +32,5 @@ def values_of(program, *inputs):
 
 
 def apart(one, other):
-    return float((one - other).abs().max() / other.abs().max().clamp(min=1e-12))
+    off = (one - other).detach().abs().max()
+    return float(off / other.detach().abs().max().clamp(min=1e-12))
