@@ -27,7 +27,7 @@ from prunus.backends.torch.untouched import evaluating
 from prunus.backends.torch.variant import variant_of
 from prunus.core.backend import Outcome
 from prunus.core.cut.cut import Cut, cut_of
-from prunus.core.engine.evaluation import Evaluation
+from prunus.core.engine.evaluation import Evaluation, length_of
 from prunus.core.errors import PrunusError
 from prunus.core.graph.channels import close
 from prunus.core.graph.rules import Rules
@@ -119,6 +119,7 @@ class TorchLaboratory:
                 self._part_of,
                 precision=narrow,
                 room=memory // 2,
+                batches=length_of(evaluation) or 1,
             )
         caller = Caller(self._traced, evaluation)
         return TorchMeter(

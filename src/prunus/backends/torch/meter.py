@@ -22,7 +22,7 @@ from prunus.backends.torch.caller import Caller
 from prunus.backends.torch.metrics import PerSample, StateMetric, TopK, metric_of
 from prunus.backends.torch.shuffle import shuffled
 from prunus.backends.torch.swift import Swift
-from prunus.core.engine.evaluation import Evaluation, batches_of, target_of
+from prunus.core.engine.evaluation import Evaluation, batches_of, length_of, target_of
 from prunus.core.engine.meter import Readings, Scores
 from prunus.core.errors import EvaluationError
 from prunus.core.study.cells import Key
@@ -82,10 +82,7 @@ class TorchMeter:
     @property
     def length(self) -> int | None:
         """Return how many batches there are, if the data tells."""
-        try:
-            return len(self.evaluation.batches)
-        except TypeError:
-            return None
+        return length_of(self.evaluation)
 
     def batches(self) -> Iterator[Any]:
         """Go through the data once."""

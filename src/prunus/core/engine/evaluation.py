@@ -13,7 +13,7 @@ from typing import Any
 
 from prunus.core.errors import EvaluationError
 
-__all__ = ["Evaluation", "Opaque", "batches_of", "inputs_of", "name_of", "target_of"]
+__all__ = ["Evaluation", "Opaque", "batches_of", "inputs_of", "length_of", "name_of", "target_of"]
 
 NAMED = ("top1", "top5")
 _TARGETS = ("target", "targets", "label", "labels", "y")
@@ -123,6 +123,14 @@ def name_of(function: Any) -> str:
     module = getattr(function, "__module__", "") or ""
     name = getattr(function, "__qualname__", "") or type(function).__name__
     return f"{module}.{name}".strip(".")
+
+
+def length_of(evaluation: Evaluation) -> int | None:
+    """Return how many batches there are, if the data tells."""
+    try:
+        return len(evaluation.batches)
+    except TypeError:
+        return None
 
 
 def batches_of(evaluation: Evaluation) -> Iterator[Any]:
