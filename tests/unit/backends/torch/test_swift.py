@@ -19,7 +19,7 @@ def made():
 
 
 def swift(made, make=None, **options):
-    options = {"precision": None, "room": 1 << 20, **options}
+    options = {"precision": None, "room": 1 << 20, "batches": 1, **options}
     return Swift(make or made.sweep, made.model, made.lab.build, **options)
 
 

@@ -7,29 +7,49 @@ import torch
 from torch import nn
 
 from prunus.backends.torch import tuning
-from prunus.backends.torch.tuning import Tuning, apart, laid_out, run, tune
+from prunus.backends.torch.tuning import Tuning, apart, run, tune
 
 from .nets import Chain, image
 from .programs import Made, values_of
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("channels_last", [False, True])
-def test_whatever_is_chosen_gives_the_same(channels_last, monkeypatch):
+@pytest.mark.parametrize("last", [False, True])
+def test_whatever_is_chosen_gives_the_same(last, monkeypatch):
     monkeypatch.setattr(tuning, "SLICES", (4, 2))
     made = Made(Chain(), image())
     sweep = made.sweep()
     x = image(9)
-    wanted = Tuning(channels_last, 2, 1)
+    wanted = Tuning(2, 1)
+
+    def seconds_of(step, program, name, made, channels_last):
+        return float(channels_last != last)
+
+    monkeypatch.setattr(tuning, "_seconds_of", seconds_of)
     monkeypatch.setattr(tuning, "_seconds", lambda sweep, own, one: float(one != wanted))
-    chosen = tune(sweep.program, values_of(sweep.program, x))
+    values = values_of(sweep.program, x)
+    chosen = tune(sweep.program, values)
     assert chosen == wanted
+    orders = {
+        sweep.program.weights[name].is_contiguous(memory_format=torch.channels_last)
+        for _, name in sweep.program.kernels()
+    }
+    assert orders == {last}
     found = {}
-    values = laid_out(values_of(sweep.program, x), channels_last)
     whole = run(sweep, values, made.keys, found.__setitem__, chosen)
     assert apart(whole, made.model(x)) < 1e-5
     for key in made.keys:
         assert apart(found[key], made.lab.build(key)(x)) < 1e-5
+
+
+@torch.no_grad()
+def test_a_real_choice_is_made_by_the_clock():
+    made = Made(Chain(), image())
+    sweep, x = made.sweep(), image(40)
+    values = values_of(sweep.program, x)
+    chosen = tune(sweep.program, values)
+    assert chosen.size is None or chosen.size < 40
+    assert apart(run(sweep, values, [], lambda *_: None, chosen), made.model(x)) < 1e-5
 
 
 class Mixes(nn.Module):
@@ -65,12 +85,3 @@ def test_results_are_compared():
     assert apart(one.long() + 1, one.long()) == math.inf
     assert apart(one * 0, one * 0) == 0.0
     assert apart(one[:0], one[:0]) == 0.0
-
-
-def test_pictures_are_laid_out_and_the_rest_stays():
-    values = {"x": image(), "y": torch.ones(2, 3), "flag": 5}
-    laid = laid_out(values, channels_last=True)
-    assert laid["x"].is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(laid["x"], values["x"])
-    assert laid["y"] is values["y"]
-    assert laid["flag"] == 5
