@@ -1,5 +1,6 @@
 """Every backend keeps the same promises: the shipped suite, once a backend."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +18,17 @@ class TorchSubject:
 
     def run(self, model):
         return output(model, self.example).numpy()
+
+    def call(self, model):
+        with torch.no_grad():
+            return model(self.example).numpy()
+
+    def score(self, output, batch):
+        return np.asarray(output).mean(1)
+
+    def disturb(self, model):
+        with torch.no_grad():
+            next(model.parameters()).view(-1)[0] += 1
 
     def state(self, model):
         return fingerprint(model)

@@ -1,7 +1,6 @@
 """`prunus.analyze`: a study holds what was asked, of what was given, and loses nothing."""
 
 import collections
-import dataclasses
 import json
 import math
 from pathlib import Path
@@ -10,31 +9,21 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
 
 import prunus
 from prunus.core.errors import (
-    CriterionError,
     EvaluationError,
-    NothingToCutError,
     PrunusError,
-    RatioError,
-    StudyConflictError,
     StudyMismatchError,
-    UnknownNameError,
 )
 from prunus.core.graph.facts import Couple
 from prunus.core.graph.ir import Dim
 from prunus.core.study import database
 from prunus.core.study.store import Store
 
-from .backends.torch.nets import Chain, fingerprint, image
+from .analyses import CELLS, DATA, IMAGE, RATIOS, analyze, interrupted, squares, table
+from .backends.torch.nets import Chain, fingerprint
 from .naive import Counted, batches, naive, top
-
-RATIOS = (0.3, 0.6)
-DATA = batches(7, 7, 3)
-IMAGE = image()
-CELLS = 4
 
 
 @pytest.fixture(autouse=True)
@@ -47,24 +36,6 @@ def _quick(monkeypatch):
 @pytest.fixture
 def model():
     return Chain()
-
-
-def squares(output, batch):
-    return (output - nn.functional.one_hot(batch[1], 5)).square().mean(1)
-
-
-def analyze(model, work, path, **options):
-    options = {"ratios": RATIOS, "verify": False, **options}
-    return prunus.analyze(model, IMAGE, work, study=path, **options)
-
-
-def table(study):
-    return {cell.key: cell.metric for cell in study.cells}
-
-
-def interrupted(model, metric, path, data=DATA, error=KeyboardInterrupt, **options):
-    with pytest.raises(error):
-        analyze(model, prunus.Evaluation(data, metric), path, **options)
 
 
 # What is measured.
@@ -276,140 +247,6 @@ def test_a_model_whose_program_cannot_be_made_is_run_whole(tmp_path):
     expected = naive(model, {"x": IMAGE}, data, squares, study)
     assert (study.baseline, table(study)) == expected
     assert "which is slower, for the program cannot be used: TraceError" in study.header.note
-
-
-# What is refused.
-
-
-def test_an_evaluation_that_is_none_is_refused(model, tmp_path):
-    with pytest.raises(EvaluationError, match="a list evaluates no model") as told:
-        analyze(model, DATA, tmp_path / "a")
-    assert "prunus.Evaluation(batches, metric)" in told.value.fix
-
-
-@pytest.mark.parametrize(
-    "option", [{"adaptive": 0.1}, {"budget": 0.1}, {"estimate": True}, {"precision": "bfloat16"}]
-)
-def test_what_needs_the_loop_over_the_data_is_refused_without(model, tmp_path, option):
-    with pytest.raises(EvaluationError, match="need to own the loop over the data") as told:
-        analyze(model, lambda net: 1.0, tmp_path / "a", **option)
-    assert "prunus.Evaluation(batches, metric)" in told.value.fix
-    assert not (tmp_path / "a").exists()
-
-
-def test_a_direction_that_is_said_twice_is_refused(model, tmp_path):
-    with pytest.raises(EvaluationError, match="is said of a function of your own") as told:
-        analyze(model, prunus.Evaluation(DATA, squares), tmp_path / "a", higher_is_better=False)
-    assert "Evaluation(..., higher_is_better=False)" in told.value.fix
-
-
-@pytest.mark.parametrize("ratios", [(), (0.0, 0.5), (0.5, 1.0), (math.nan,), ("half",), (None,), 2])
-def test_ratios_that_are_none_are_refused(model, tmp_path, ratios):
-    with pytest.raises(RatioError, match=r"the ratios to try are .*numbers between 0 and 1\n  fix"):
-        analyze(model, prunus.Evaluation(DATA), tmp_path / "a", ratios=ratios)
-
-
-def test_names_that_are_none_are_refused(model, tmp_path):
-    with pytest.raises(UnknownNameError, match=r"a\.weigth"):
-        analyze(model, prunus.Evaluation(DATA), tmp_path / "a", params=["a.weigth"])
-
-
-def test_a_model_without_groups_says_why(tmp_path):
-    flat = nn.Sequential(nn.Flatten(), nn.Linear(192, 5))
-    with pytest.raises(NothingToCutError, match=r"1\.weight"):
-        analyze(flat, prunus.Evaluation(DATA), tmp_path / "a")
-
-
-def test_an_align_or_a_seed_that_is_none_is_refused(model, tmp_path):
-    with pytest.raises(RatioError, match="align is 0, and must be a whole number from 1"):
-        analyze(model, prunus.Evaluation(DATA), tmp_path / "a", align=0)
-    with pytest.raises(CriterionError, match="seed is -1, and must be a whole number from 0"):
-        analyze(model, prunus.Evaluation(DATA), tmp_path / "a", seed=-1)
-
-
-@pytest.mark.parametrize("shard", [(0, 2), (3, 2), (1, 0)])
-def test_a_part_of_the_work_that_is_none_is_refused(model, tmp_path, shard):
-    with pytest.raises(RatioError, match=rf"part {shard[0]} of {shard[1]} is no part of the work"):
-        analyze(model, prunus.Evaluation(DATA), tmp_path / "a", shard=shard)
-
-
-def loader(**options):
-    whole = [torch.cat(column) for column in zip(*DATA, strict=True)]
-    return DataLoader(TensorDataset(*whole), batch_size=5, **options)
-
-
-@pytest.mark.parametrize("option", [{}, {"adaptive": 0.1}], ids=["exact", "adaptive"])
-def test_a_shuffled_loader_is_refused_before_anything_is_written(model, tmp_path, option):
-    with pytest.raises(EvaluationError, match="begins with another batch each time") as told:
-        analyze(model, prunus.Evaluation(loader(shuffle=True)), tmp_path / "a", **option)
-    assert "shuffle=False" in told.value.fix
-    assert not (tmp_path / "a").exists()
-
-
-def test_a_loader_in_order_is_read(model, tmp_path):
-    study = analyze(model, prunus.Evaluation(loader()), tmp_path / "a")
-    assert (study.baseline, table(study)) == naive(model, IMAGE, DATA, top(1), study)
-
-
-def test_random_augmentation_is_refused(model, tmp_path):
-    def augmented():
-        for x, y in DATA:
-            yield x + torch.randn(()), y
-
-    with pytest.raises(EvaluationError, match="begins with another batch each time"):
-        analyze(model, prunus.Evaluation(augmented), tmp_path / "a")
-
-
-def test_a_function_that_gives_one_iterator_twice_is_refused(model, tmp_path):
-    once = iter(DATA[:1])
-    with pytest.raises(EvaluationError, match="the data has no batch") as told:
-        analyze(model, prunus.Evaluation(lambda: once), tmp_path / "a")
-    assert "gone through again" in told.value.fix
-
-
-def test_no_batch_and_no_sample_are_refused(model, tmp_path):
-    with pytest.raises(EvaluationError, match="the data has no batch"):
-        analyze(model, prunus.Evaluation([]), tmp_path / "a")
-    with pytest.raises(EvaluationError, match="the data has no sample\n  fix: give batches with"):
-        analyze(model, prunus.Evaluation(batches(0)), tmp_path / "b")
-
-
-def test_a_study_of_something_else_is_refused(model, tmp_path):
-    path = tmp_path / "a"
-    work = prunus.Evaluation(DATA, squares)
-    before = table(analyze(model, work, path))
-    other = Chain()
-    with torch.no_grad():
-        other.load_state_dict(model.state_dict())
-        other.head.bias[0] += 1
-    foreign = {
-        "the model": (other, work, {}),
-        "the data": (model, dataclasses.replace(work, batches=batches(7, 7, 3, seed=9)), {}),
-        "the metric": (model, dataclasses.replace(work, metric="top1"), {}),
-        "the direction": (model, dataclasses.replace(work, higher_is_better=False), {}),
-        "the criterion": (model, work, {"criterion": "l2"}),
-        "the option 'align'": (model, work, {"align": 2}),
-    }
-    for what, (net, other_work, options) in foreign.items():
-        with pytest.raises(StudyMismatchError, match=f"is another study; what differs is {what}:"):
-            analyze(net, other_work, path, **options)
-    assert table(prunus.Study.open(path)) == before
-
-
-def test_a_later_batch_that_changed_is_found(model, tmp_path):
-    path = tmp_path / "a"
-    work = prunus.Evaluation(DATA, squares)
-    analyze(model, work, path)
-    changed = [*DATA[:2], (DATA[2][0] + 1, DATA[2][1])]
-    with pytest.raises(StudyConflictError, match="batch 2 of order 'in order' held other data"):
-        analyze(model, prunus.Evaluation(changed, squares), path, ratios=(*RATIOS, 0.9))
-
-
-def test_a_batch_that_was_measured_and_has_changed_since_is_found(model, tmp_path):
-    interrupted(model, Counted(squares, 11), tmp_path / "a")
-    changed = [DATA[0], (DATA[1][0] + 1, DATA[1][1]), DATA[2]]
-    with pytest.raises(StudyConflictError, match="batch 1 of order 'in order' held other data"):
-        analyze(model, prunus.Evaluation(changed, Counted(squares)), tmp_path / "a")
 
 
 # Metrics that give no number, and cuts that fail.

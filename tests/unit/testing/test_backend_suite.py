@@ -20,6 +20,17 @@ class Subject:
     def run(self, model):
         return output(model, self.example).numpy()
 
+    def call(self, model):
+        with torch.no_grad():
+            return model(self.example).numpy()
+
+    def score(self, output, batch):
+        return np.asarray(output).mean(1)
+
+    def disturb(self, model):
+        with torch.no_grad():
+            next(model.parameters()).view(-1)[0] += 1
+
     def state(self, model):
         return fingerprint(model)
 
@@ -72,7 +83,65 @@ class TracesTheWhole(TorchBackend):
         return super().trace(model, example, None)
 
 
+class AlwaysTheSame(TorchBackend):
+    def fingerprint(self, traced):
+        return "0" * 64
+
+
+class HasNoVersion(TorchBackend):
+    def versions(self):
+        return {}
+
+
+class WithOther(TorchBackend):
+    """A laboratory of which a method does something else."""
+
+    def laboratory(self, traced, cuts, **given):
+        lab = super().laboratory(traced, cuts, **given)
+        self.change(lab)
+        return lab
+
+
+class BuildsTheWhole(WithOther):
+    def change(self, lab):
+        lab.build = lambda key: lab.original()
+
+
+class BuildsForTraining(WithOther):
+    def change(self, lab):
+        build = lab.build
+        lab.build = lambda key: build(key).train()
+
+
+class BelievesInTheLaboratory(WithOther):
+    def change(self, lab):
+        lab.verify = lambda cut: None
+
+
+class ReadsTheWhole(WithOther):
+    def change(self, lab):
+        def meter(work, **given):
+            found = type(lab).meter(lab, work, **given)
+            read = found.read
+
+            def same(batch, keys):
+                readings = read(batch, keys)
+                scores = dict.fromkeys(keys, readings.baseline)
+                return dataclasses.replace(readings, scores=scores)
+
+            found.read = same
+            return found
+
+        lab.meter = meter
+
+
 FAULTS = {
+    AlwaysTheSame: "test_a_fingerprint_changes_with_a_weight_and_not_otherwise",
+    HasNoVersion: "test_versions_are_named",
+    BuildsTheWhole: "test_a_laboratory_builds_really_cut_models",
+    BuildsForTraining: "test_a_laboratory_builds_really_cut_models",
+    BelievesInTheLaboratory: "test_a_laboratory_finds_a_wrong_cut",
+    ReadsTheWhole: "test_a_meter_gives_the_naive_loops_numbers",
     OwnsAll: "test_it_knows_its_own_models",
     TurnsToEvaluation: "test_looking_changes_nothing",
     ReadsTransposed: "test_weights_are_those_of_the_graph",

@@ -26,7 +26,11 @@ def shuffled(evaluation: Evaluation, seed: int, size: int) -> list[Make]:
     anything else is read once and kept.
     """
     source = evaluation.batches
-    if isinstance(source, DataLoader) and not isinstance(source.dataset, IterableDataset):
+    if (
+        isinstance(source, DataLoader)
+        and source.batch_sampler is not None  # else its data set gives whole batches
+        and not isinstance(source.dataset, IterableDataset)
+    ):
         return _from_loader(source, seed, size)
     return _from_batches(list(batches_of(evaluation)), seed, size)
 
@@ -44,9 +48,10 @@ def _from_loader(loader: DataLoader[Any], seed: int, size: int) -> list[Make]:
         return collate([dataset[row] for row in rows])
 
     # Samples that the loader would drop or repeat are not the data it gives.
-    indices = sorted(row for batch in loader.batch_sampler or () for row in batch)
+    assert loader.batch_sampler is not None  # noqa: S101  (the caller looked)
+    indices = sorted(row for batch in loader.batch_sampler for row in batch)
     if not indices:
-        indices = list(range(len(dataset)))
+        raise _no_batch()
     orders = _order(len(indices), seed, size)
     return [partial(make, [indices[k] for k in some]) for some in orders]
 
@@ -65,7 +70,7 @@ def _from_batches(batches: Sequence[Any], seed: int, size: int) -> list[Make]:
 def _columns(batches: Sequence[Any]) -> tuple[list[torch.Tensor], TreeSpec]:
     """Return the tensors of all batches, joined along their first axis, and how they lie."""
     if not batches:
-        raise EvaluationError("the data has no batch", fix="give at least one batch")
+        raise _no_batch()
     flat = [tree_flatten(batch) for batch in batches]
     spec = flat[0][1]
     for leaves, own in flat:
@@ -79,3 +84,7 @@ def _columns(batches: Sequence[Any]) -> tuple[list[torch.Tensor], TreeSpec]:
             )
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
     return [torch.cat(column) for column in columns], spec
+
+
+def _no_batch() -> EvaluationError:
+    return EvaluationError("the data has no batch", fix="give at least one batch")

@@ -131,9 +131,10 @@ class Swift:
         self._sweep = sweep
 
     def _give_up(self, why: str) -> None:
-        self.notes.append(
-            f"whole models ran, which is slower, for the program cannot be used: {why}"
-        )
+        slower = "which is slower"
+        if self._precision is not None:
+            slower += " and in the model's own precision"
+        self.notes.append(f"whole models ran, {slower}, for the program cannot be used: {why}")
 
     def _check(self, call: Example, values: Mapping[str, Any], keys: Sequence[Key]) -> None:
         """Compare the largest cut of each new group with the really cut model."""
@@ -153,8 +154,8 @@ class Swift:
         except Exception as error:  # the user's own forward may raise anything
             self.notes.append(f"{key.group!r} was measured with whole models: {error}")
             return False
-        if self._precision is not None:
-            return off < float("inf")
+        if self._precision is not None and off < float("inf"):
+            return True
         if not off <= _WRONG:
             self.notes.append(
                 f"{key.group!r} was measured with whole models: its program is off by {off:.1g}"
