@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from prunus.core.engine.adaptive import Adaptive, Result
 from prunus.core.engine.evaluation import Evaluation
+from prunus.core.engine.exact import settle
 from prunus.core.engine.meter import Meter, Scores
 from prunus.core.engine.report import Clock, Listener, Losses
 from prunus.core.errors import EvaluationError
@@ -83,7 +83,7 @@ class _Early:
     ) -> None:
         baseline = self._baseline()
         whole = np.concatenate(baseline)
-        self._settle(whole)
+        settle(self.store, float(whole.mean()), len(whole))
         self.losses.add(None, whole)
         spread = bounds[1] - bounds[0]
         counts: dict[str, list[int]] = {}
@@ -118,12 +118,6 @@ class _Early:
             found.append(scores)
             clock.advance(len(scores))
         return found
-
-    def _settle(self, whole: Scores) -> None:
-        """Write the baseline; another order of the samples may round it in another way."""
-        mean, known = float(whole.mean()), self.store.baseline
-        if known is None or not math.isclose(known.metric, mean, rel_tol=1e-6, abs_tol=1e-9):
-            self.store.set_baseline(mean, len(whole))
 
     def _replay(self, policy: Adaptive, keys: Iterable[Key], baseline: Sequence[Scores]) -> None:
         for key in keys:

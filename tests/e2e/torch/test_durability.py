@@ -1,0 +1,399 @@
+"""Real analyses that are killed, interrupted and left without room: nothing is lost or redone.
+
+What a run evaluated is counted by the evaluation itself, outside of the study, and held
+against what the study has gained by that run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+import torch
+
+import prunus
+from prunus.core.engine.exact import ORDER
+from prunus.core.errors import StudyError
+from prunus.core.study.cells import EXACT
+from prunus.core.study.store import Store
+from prunus.tasks import digits
+
+from . import analysing
+
+PROGRAM = Path(analysing.__file__)
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    "OMP_NUM_THREADS": "1",
+}
+MODES = ("samples", "early", "states", "opaque")
+KILLS = int(os.environ.get("PRUNUS_KILLS", "8"))
+"""How often a process is killed, all modes together: more for a soak test."""
+
+
+class Analyst:
+    """A process that forks another for each analysis."""
+
+    def __init__(self, weights, *, before=()):
+        self._process = subprocess.Popen(
+            [*before, sys.executable, str(PROGRAM), str(weights)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        assert self._line() == ["ready"]
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(60)
+
+    def _line(self):
+        return self._process.stdout.readline().split()
+
+    def start(self, mode, path, **job):
+        job = {"mode": mode, "path": str(path), **job}
+        self._process.stdin.write(f"{json.dumps(job)}\n")
+        self._process.stdin.flush()
+
+    def finish(self, after=None, number=signal.SIGKILL, pause=0.0):
+        """Return how the job ended, and what it said; after so many calls, send it a signal."""
+        lines, calls, pid = [], 0, None
+        while True:
+            line = self._line()
+            if line[0] == "end":
+                return int(line[1]), lines
+            if line[0] == "pid":
+                pid = int(line[1])
+            else:
+                lines.append(line)
+            calls += line[0] == "call"
+            if pid and after is not None and calls >= after:
+                time.sleep(pause)
+                # A process that has ended is there until its parent has looked at it.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+                after = None
+
+    def run(self, mode, path, **job):
+        self.start(mode, path, **job)
+        return self.finish()
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    path = tmp_path_factory.mktemp("net") / "net.safetensors"
+    with digits.one_thread():
+        model = digits.network()
+        digits.train(model, digits.load(), epochs=3, rate=3e-3)
+    digits.save_weights(model, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def analyst(weights):
+    with contextlib.closing(Analyst(weights)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def undisturbed(analyst, tmp_path_factory):
+    """What a mode gives when nobody disturbs it: a study, and how many evaluations it took."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+
+    @functools.cache
+    def measured(mode):
+        path = folder / f"{mode}.study"
+        code, lines = analyst.run(mode, path)
+        assert code == 0, lines[-1]
+        return path, _calls(lines, mode)[0]
+
+    return measured
+
+
+def _calls(lines, mode=""):
+    """Return how many evaluations there were, and how many of them before the last tag."""
+    runs = [len(list(own)) for _, own in groupby(line[1] for line in lines if line[0] == "call")]
+    if mode == "early":  # beside its cells, the whole model is scored once more
+        runs = [max(1, run - 1) for run in runs]
+    return sum(runs), sum(runs[:-1])
+
+
+def _held(mode, path):
+    """Return the evaluations of which the study has the result; in "states", all of a group."""
+    if not path.exists() or not path.stat().st_size:
+        return set()
+    try:
+        store = Store.open(path)
+    except StudyError as error:
+        if "is empty" not in error.problem:
+            raise
+        return set()  # the file was made, and nothing written to it
+    with store:
+        cells = store.cells()
+        exact = {key for key, cell in cells.items() if cell.kind == EXACT}
+        if mode == "opaque":
+            return {"baseline"} - ({"baseline"} if store.baseline is None else set()) | exact
+        if mode == "states":
+            groups = {(None, key.group) for key in exact}
+            return {(one, k) for one in groups | exact for k in range(analysing.BATCHES)}
+        (order,) = store.orders() or [ORDER]
+        count = analysing.BATCHES if order == ORDER else -(-analysing.SAMPLES // 100)
+        known = store.batches(order)
+        held = {(None, k) for k, batch in known.items() if batch.baseline is not None}
+        held |= {(key, k) for key, seen in store.progress(order).items() for k in seen}
+        return held | {(key, k) for key in exact for k in range(count)}
+
+
+def _table(path):
+    """Return all that a study says, but how long it took and where."""
+    study = prunus.Study.open(path)
+    assert study.complete
+    numbers = [
+        (cell.key, cell.kind, cell.metric, cell.samples, cell.low, cell.high, cell.note)
+        for cell in study.cells
+    ]
+    return study.whole, study.asked, numbers
+
+
+def _disturbed(analyst, mode, path, rng, inside, most):
+    """Run up to a moment that nobody chose; return how it ended, and what it said."""
+    if inside:
+        size = path.stat().st_size if path.exists() else 0
+        limit = rng.randrange(512, size + 30_000)
+        return analyst.run(mode, path, limit=limit, die=True)
+    analyst.start(mode, path)
+    return analyst.finish(after=rng.randrange(most), pause=rng.random() * 0.02)
+
+
+def _soak(analyst, mode, whole, folder, kills, rng):
+    """Kill analyses so many times; return how often within a write, and how often outside."""
+    (whole, total), done = whole, {True: 0, False: 0}
+    assert total == len(_held(mode, whole))
+    for number in range(kills):  # at least one kill a study, and as many as one takes
+        path, held, code = folder / f"{number}.study", set(), None
+        while code != 0:
+            # Once enough processes have been killed, one is left alone.
+            inside = done[True] <= done[False] if sum(done.values()) < kills else None
+            if inside is None:
+                code, lines = analyst.run(mode, path)
+            else:
+                code, lines = _disturbed(analyst, mode, path, rng, inside, total // 2)
+            before, held = held, _held(mode, path)
+            calls, acknowledged = _calls(lines, mode)
+            assert before <= held, "lost"
+            # Whatever was evaluated is in the study, but for what the kill interrupted.
+            gained = len(held) - len(before)
+            assert gained == calls if code == 0 else gained in {acknowledged, calls}
+            if code:
+                assert code == (-signal.SIGXFSZ if inside else -signal.SIGKILL)
+                done[inside] += 1
+        assert _table(path) == _table(whole)
+        if sum(done.values()) >= kills:
+            break
+    return done
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_analysis_that_is_killed_again_and_again_loses_nothing(
+    analyst, undisturbed, tmp_path, mode
+):
+    """Half of the kills hit it while it writes, at a byte that nobody chose."""
+    kills = -(-KILLS // len(MODES))
+    rng = random.Random(f"{mode} {KILLS}")
+    done = _soak(analyst, mode, undisturbed(mode), tmp_path, kills, rng)
+    assert sum(done.values()) >= kills
+    assert min(done.values()) >= kills // 2
+    assert {one.suffix for one in tmp_path.iterdir()} == {".study"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_interrupted_analysis_goes_on(analyst, undisturbed, tmp_path, mode):
+    path = tmp_path / "a.study"
+    analyst.start(mode, path)
+    code, lines = analyst.finish(after=6, number=signal.SIGINT)
+    assert (code, lines[-1]) == (130, ["interrupted"])
+    held = _held(mode, path)
+    assert not prunus.Study.open(path).complete
+    code, lines = analyst.run(mode, path)
+    assert code == 0
+    assert _calls(lines, mode)[0] == len(_held(mode, path) - held)
+    assert _table(path) == _table(undisturbed(mode)[0])
+
+
+def _message(code, lines):
+    assert code == 3
+    assert lines[-1][0] == "error"
+    return " ".join(lines[-1][1:])
+
+
+def test_at_a_limit_of_the_disk_it_is_said_and_the_same_call_goes_on(analyst, tmp_path):
+    path = tmp_path / "a.study"
+    code, lines = analyst.run("surprise", path, limit=130_000)
+    message = _message(code, lines)
+    assert f"{str(path)!r} cannot be read or written: disk I/O error" in message
+    assert "what was measured before is safe, and the same command goes on" in message
+    held = _held("surprise", path)
+    assert held
+    assert len(held) == _calls(lines)[1]
+    code, lines = analyst.run("surprise", path)
+    assert code == 0
+    assert _calls(lines)[0] == len(_held("surprise", path) - held)
+    assert len(_table(path)[2]) == 15
+
+
+TINY = """\
+mount -t tmpfs -o size=600k none "$1" || exit 77
+head -c 400000 /dev/zero > "$1/ballast"
+shift
+exec "$@"
+"""
+
+
+def test_on_a_full_disk_it_is_said_and_with_room_again_it_goes_on(weights, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", TINY, "sh", str(disk)]
+    try:
+        able = not subprocess.run(
+            [*alone, "true"], stderr=subprocess.DEVNULL, check=False
+        ).returncode
+    except FileNotFoundError:
+        able = False
+    if not able:
+        # No disk may be mounted here; the limit of the test above is the next best thing.
+        pytest.skip("a disk of its own may not be mounted here")
+    with contextlib.closing(Analyst(weights, before=alone)) as analyst:
+        message = _message(*analyst.run("surprise", disk / "a.study"))
+        assert re.search(r"there is no room left to write '.*a\.study'", message)
+        assert "what was measured is safe, and the same command goes on from there" in message
+        code, lines = analyst.run("surprise", disk / "a.study", free=str(disk / "ballast"))
+        assert code == 0
+        assert 0 < _calls(lines)[0] < analysing.BATCHES * 16
+        assert _calls(analyst.run("surprise", disk / "a.study")[1]) == (0, 0)
+
+
+@pytest.fixture
+def shelf():
+    """A folder that others may look into."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        folder.chmod(0o755)
+
+
+def test_where_nothing_may_be_written_it_is_said_before_anything_is_measured(analyst, shelf):
+    path = shelf / "a.study"
+    shelf.chmod(0o555)
+    code, lines = analyst.run("samples", path, nobody=True)
+    assert "a.study' cannot be opened: unable to open database file" in _message(code, lines)
+    assert _calls(lines)[0] == 0
+    shelf.chmod(0o755)
+    assert analyst.run("samples", path, ratios=[0.5])[0] == 0
+    path.chmod(0o444)
+    shelf.chmod(0o555)
+    before = path.read_bytes()
+    code, lines = analyst.run("samples", path, nobody=True)
+    assert "a.study', or its folder, may not be written to" in _message(code, lines)
+    assert _calls(lines)[0] == 0
+    assert path.read_bytes() == before
+    assert len(prunus.Study.open(path).cells) == 5
+
+
+def test_a_damaged_study_is_named_and_left_as_it_is(analyst, tmp_path):
+    path = tmp_path / "a.study"
+    analyst.start("samples", path)
+    assert analyst.finish(after=60)[0] == -signal.SIGKILL
+    whole = path.read_bytes()
+    held = _held("samples", path)
+    for damaged in (
+        whole[: len(whole) // 2],
+        whole[:4096] + bytes(4096) + whole[8192:],
+        b"no" * 99,
+    ):
+        path.write_bytes(damaged)
+        code, lines = analyst.run("samples", path)
+        assert re.search(r"a\.study' is (damaged|not a study)", _message(code, lines))
+        assert _calls(lines)[0] == 0
+        assert path.read_bytes() == damaged
+    path.write_bytes(whole)
+    code, lines = analyst.run("samples", path)
+    assert (code, _calls(lines)[0]) == (0, len(_held("samples", path) - held))
+
+
+@pytest.fixture(scope="module")
+def colleague(weights):
+    with contextlib.closing(Analyst(weights)) as found:
+        yield found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_processes_measure_parts_of_one_table_in_one_file(analyst, colleague, tmp_path, mode):
+    path = tmp_path / "a.study"
+    for k, one in enumerate((analyst, colleague)):
+        one.start(mode, path, shard=[k + 1, 2])
+    for one in (analyst, colleague):
+        code, lines = one.finish()
+        assert code == 0, lines[-1]
+        assert _calls(lines)[0]
+    assert prunus.Study.open(path).complete
+    parts = [tmp_path / f"part{k}.study" for k in (1, 2)]
+    for k, part in enumerate(parts):
+        assert analyst.run(mode, part, shard=[k + 1, 2])[0] == 0
+    prunus.merge(parts, into=tmp_path / "merged.study")
+    assert _table(path) == _table(tmp_path / "merged.study")
+
+
+def _losses(path):
+    return torch.tensor([cell.metric for cell in prunus.Study.open(path).cells])
+
+
+def test_losses_that_rounding_moves_are_no_conflict(analyst, colleague, tmp_path):
+    """Each process finds its own quickest way to compute, so last digits may differ."""
+    path, alone = tmp_path / "a.study", tmp_path / "alone.study"
+    for k, one in enumerate((analyst, colleague)):
+        one.start("surprise", path, shard=[k + 1, 2])
+    for one in (analyst, colleague):
+        code, lines = one.finish()
+        assert code == 0, lines[-1]
+    assert analyst.run("surprise", alone, ratios=[0.5])[0] == 0
+    assert analyst.run("surprise", alone)[0] == 0  # the baseline is computed once more
+    torch.testing.assert_close(_losses(path), _losses(alone), rtol=1e-5, atol=1e-6)
+
+
+def test_two_processes_that_measure_the_same_end_with_one_table(analyst, colleague, tmp_path):
+    path, alone = tmp_path / "a.study", tmp_path / "alone.study"
+    for one in (analyst, colleague):
+        one.start("samples", path)
+    for one in (analyst, colleague):
+        code, lines = one.finish()
+        assert code == 0, lines[-1]
+    assert analyst.run("samples", alone)[0] == 0
+    assert _table(path) == _table(alone)
+
+
+def test_a_copy_of_a_study_that_is_being_written_goes_on(analyst, tmp_path):
+    """People copy what a killed job left, with its journal, to another machine."""
+    path, copy = tmp_path / "a.study", tmp_path / "b.study"
+    analyst.run("samples", path, limit=30_000, die=True)
+    for name in ("", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(f"{path}{name}", f"{copy}{name}")
+    assert analyst.run("samples", path)[0] == 0
+    assert analyst.run("samples", copy)[0] == 0
+    assert _table(path) == _table(copy)
