@@ -121,7 +121,8 @@ def run(
             if keys and how.verify:
                 keys = _verified(lab, store, table, keys)
             if how.estimate and isinstance(work, Evaluation):
-                store.put_estimates(ESTIMATE, lab.estimate(work, seed=choice.seed))
+                if not store.estimates(ESTIMATE).keys() >= table.cuts.keys():
+                    store.put_estimates(ESTIMATE, lab.estimate(work, seed=choice.seed))
                 keys = most_harmful_first(keys, store.estimates(ESTIMATE))
             _measure(lab, meter, work, store, keys, how, choice.seed, listener)
             return Study.of(store)

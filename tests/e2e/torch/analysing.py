@@ -77,6 +77,11 @@ def surprise(output, batch):
     return torch.nn.functional.cross_entropy(output, batch[1], reduction="none")
 
 
+def guessed(output, batch):
+    say("guess", len(output))
+    return torch.nn.functional.cross_entropy(output, batch[1])
+
+
 class Share:
     """The share of right answers, as an object with a state."""
 
@@ -120,6 +125,8 @@ def work(mode, data):
         return prunus.Evaluation(data, right, bounds=(0, 1)), {"budget": 0.1}
     if mode == "states":
         return prunus.Evaluation(data, Share(data)), {}
+    if mode == "guess":
+        return prunus.Evaluation(data, right, loss=guessed), {"estimate": True}
     if mode == "surprise":
         return prunus.Evaluation(data, surprise, higher_is_better=False), {}
     return prunus.Evaluation(data, right), {}

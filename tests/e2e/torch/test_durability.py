@@ -235,6 +235,19 @@ def test_an_interrupted_analysis_goes_on(analyst, undisturbed, tmp_path, mode):
     assert _table(path) == _table(undisturbed(mode)[0])
 
 
+def test_the_first_look_is_taken_once(analyst, undisturbed, tmp_path):
+    path = tmp_path / "a.study"
+    analyst.start("guess", path)
+    code, lines = analyst.finish(after=40)
+    assert code == -signal.SIGKILL
+    assert ["guess", "16"] in lines
+    guesses = prunus.Study.open(path).estimates
+    code, lines = analyst.run("guess", path)
+    assert (code, {line[0] for line in lines}) == (0, {"call"})
+    assert prunus.Study.open(path).estimates == guesses
+    assert _table(path) == _table(undisturbed("samples")[0])
+
+
 def _message(code, lines):
     assert code == 3
     assert lines[-1][0] == "error"
