@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 
 import torch
 from safetensors.torch import load_file
@@ -172,7 +173,14 @@ def main():
     model.load_state_dict(load_file(sys.argv[1]))
     model.eval()
     data = Data()
-    prunus.trace(model, EXAMPLE)  # what it imports is there from now on
+    with tempfile.TemporaryDirectory() as folder:  # what this imports is there from now on
+        prunus.analyze(
+            model,
+            EXAMPLE,
+            prunus.Evaluation(data.batches[:1]),
+            study=f"{folder}/a.study",
+            ratios=[0.5],
+        )
     say("ready")
     for line in sys.stdin:
         pid = os.fork()
