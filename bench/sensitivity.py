@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import random
 import resource
 import sys
 import tempfile
@@ -297,14 +298,18 @@ def growth(path: Path, options: argparse.Namespace) -> None:
     options.every = 1
     one = case(name, options)
     batches = list(one.batches)
+    # Depth decides what a group costs: in any order but the network's, one is like another.
+    params = random.Random(0).sample(one.params, len(one.params))
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), constrained_layout=True)
     sweeps: dict[str, Callable[[int], Case]] = {
-        "groups": lambda k: Case(name, one.model, batches[:2], one.example, one.params[::-1][:k]),
+        "groups": lambda k: Case(name, one.model, batches[:4], one.example, params[:k]),
         "ratios": lambda k: Case(
-            name, one.model, batches[:2], one.example, one.params[-4:], RATIOS[:k]
+            name, one.model, batches[:4], one.example, params[:12], RATIOS[4 - k // 2 :][:k]
         ),
-        "batches": lambda k: Case(name, one.model, batches[:k], one.example, one.params[-4:]),
+        "batches": lambda k: Case(name, one.model, batches[:k], one.example, params[:12]),
     }
+    with tempfile.TemporaryDirectory() as folder:
+        ours(sweeps["groups"](1), folder)  # what is imported at first use belongs to no point
     counts = {
         "groups": [4, 8, 12, 16, 20],
         "ratios": [1, 3, 5, 7, 9],

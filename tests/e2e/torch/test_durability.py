@@ -8,89 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import random
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import time
-from itertools import groupby
 from pathlib import Path
 
 import pytest
 import torch
 
 import prunus
-from prunus.core.engine.exact import ORDER
-from prunus.core.errors import StudyError
-from prunus.core.study.cells import EXACT
-from prunus.core.study.store import Store
 from prunus.tasks import digits
 
 from . import analysing
+from .analyst import Analyst, content, evaluations, holding
 
-PROGRAM = Path(analysing.__file__)
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    "OMP_NUM_THREADS": "1",
-}
 MODES = ("samples", "early", "states", "opaque")
 KILLS = int(os.environ.get("PRUNUS_KILLS", "8"))
 """How often a process is killed, all modes together: more for a soak test."""
-
-
-class Analyst:
-    """A process that forks another for each analysis."""
-
-    def __init__(self, weights, *, before=()):
-        self._process = subprocess.Popen(
-            [*before, sys.executable, str(PROGRAM), str(weights)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=ENVIRONMENT,
-        )
-        assert self._line() == ["ready"]
-
-    def close(self):
-        self._process.kill()
-        self._process.communicate()
-
-    def _line(self):
-        return self._process.stdout.readline().split()
-
-    def start(self, mode, path, **job):
-        job = {"mode": mode, "path": str(path), **job}
-        self._process.stdin.write(f"{json.dumps(job)}\n")
-        self._process.stdin.flush()
-
-    def finish(self, after=None, number=signal.SIGKILL, pause=0.0):
-        """Return how the job ended, and what it said; after so many calls, send it a signal."""
-        lines, calls, pid = [], 0, None
-        while True:
-            line = self._line()
-            if line[0] == "end":
-                return int(line[1]), lines
-            if line[0] == "pid":
-                pid = int(line[1])
-            else:
-                lines.append(line)
-            calls += line[0] == "call"
-            if pid and after is not None and calls >= after:
-                time.sleep(pause)
-                # A process that has ended is there until its parent has looked at it.
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-                after = None
-
-    def run(self, mode, path, **job):
-        self.start(mode, path, **job)
-        return self.finish()
 
 
 @pytest.fixture(scope="module")
@@ -119,54 +57,9 @@ def undisturbed(analyst, tmp_path_factory):
         path = folder / f"{mode}.study"
         code, lines = analyst.run(mode, path)
         assert code == 0, lines[-1]
-        return path, _calls(lines, mode)[0]
+        return path, evaluations(lines, mode)[0]
 
     return measured
-
-
-def _calls(lines, mode=""):
-    """Return how many evaluations there were, and how many of them before the last tag."""
-    runs = [len(list(own)) for _, own in groupby(line[1] for line in lines if line[0] == "call")]
-    if mode == "early":  # beside its cells, the whole model is scored once more
-        runs = [max(1, run - 1) for run in runs]
-    return sum(runs), sum(runs[:-1])
-
-
-def _held(mode, path):
-    """Return the evaluations of which the study has the result; in "states", all of a group."""
-    if not path.exists() or not path.stat().st_size:
-        return set()
-    try:
-        store = Store.open(path)
-    except StudyError as error:
-        if "is empty" not in error.problem:
-            raise
-        return set()  # the file was made, and nothing written to it
-    with store:
-        cells = store.cells()
-        exact = {key for key, cell in cells.items() if cell.kind == EXACT}
-        if mode == "opaque":
-            return {"baseline"} - ({"baseline"} if store.baseline is None else set()) | exact
-        if mode == "states":
-            groups = {(None, key.group) for key in exact}
-            return {(one, k) for one in groups | exact for k in range(analysing.BATCHES)}
-        (order,) = store.orders() or [ORDER]
-        count = analysing.BATCHES if order == ORDER else -(-analysing.SAMPLES // 100)
-        known = store.batches(order)
-        held = {(None, k) for k, batch in known.items() if batch.baseline is not None}
-        held |= {(key, k) for key, seen in store.progress(order).items() for k in seen}
-        return held | {(key, k) for key in exact for k in range(count)}
-
-
-def _table(path):
-    """Return all that a study says, but how long it took and where."""
-    study = prunus.Study.open(path)
-    assert study.complete
-    numbers = [
-        (cell.key, cell.kind, cell.metric, cell.samples, cell.low, cell.high, cell.note)
-        for cell in study.cells
-    ]
-    return study.whole, study.asked, numbers
 
 
 def _disturbed(analyst, mode, path, rng, inside, most):
@@ -182,7 +75,7 @@ def _disturbed(analyst, mode, path, rng, inside, most):
 def _soak(analyst, mode, whole, folder, kills, rng):
     """Kill analyses so many times; return how often within a write, and how often outside."""
     (whole, total), done = whole, {True: 0, False: 0}
-    assert total == len(_held(mode, whole))
+    assert total == len(holding(mode, whole))
     for number in range(kills):  # at least one kill a study, and as many as one takes
         path, held, code = folder / f"{number}.study", set(), None
         while code != 0:
@@ -192,8 +85,8 @@ def _soak(analyst, mode, whole, folder, kills, rng):
                 code, lines = analyst.run(mode, path)
             else:
                 code, lines = _disturbed(analyst, mode, path, rng, inside, total // 2)
-            before, held = held, _held(mode, path)
-            calls, acknowledged = _calls(lines, mode)
+            before, held = held, holding(mode, path)
+            calls, acknowledged = evaluations(lines, mode)
             assert before <= held, "lost"
             # Whatever was evaluated is in the study, but for what the kill interrupted.
             gained = len(held) - len(before)
@@ -201,7 +94,7 @@ def _soak(analyst, mode, whole, folder, kills, rng):
             if code:
                 assert code == (-signal.SIGXFSZ if inside else -signal.SIGKILL)
                 done[inside] += 1
-        assert _table(path) == _table(whole)
+        assert content(path) == content(whole)
         if sum(done.values()) >= kills:
             break
     return done
@@ -226,12 +119,12 @@ def test_an_interrupted_analysis_goes_on(analyst, undisturbed, tmp_path, mode):
     analyst.start(mode, path)
     code, lines = analyst.finish(after=6, number=signal.SIGINT)
     assert (code, lines[-1]) == (130, ["interrupted"])
-    held = _held(mode, path)
+    held = holding(mode, path)
     assert not prunus.Study.open(path).complete
     code, lines = analyst.run(mode, path)
     assert code == 0
-    assert _calls(lines, mode)[0] == len(_held(mode, path) - held)
-    assert _table(path) == _table(undisturbed(mode)[0])
+    assert evaluations(lines, mode)[0] == len(holding(mode, path) - held)
+    assert content(path) == content(undisturbed(mode)[0])
 
 
 def test_the_first_look_is_taken_once(analyst, undisturbed, tmp_path):
@@ -244,7 +137,7 @@ def test_the_first_look_is_taken_once(analyst, undisturbed, tmp_path):
     code, lines = analyst.run("guess", path)
     assert (code, {line[0] for line in lines}) == (0, {"call"})
     assert prunus.Study.open(path).estimates == guesses
-    assert _table(path) == _table(undisturbed("samples")[0])
+    assert content(path) == content(undisturbed("samples")[0])
 
 
 def _message(code, lines):
@@ -259,13 +152,13 @@ def test_at_a_limit_of_the_disk_it_is_said_and_the_same_call_goes_on(analyst, tm
     message = _message(code, lines)
     assert f"{str(path)!r} cannot be read or written: disk I/O error" in message
     assert "what was measured before is safe, and the same command goes on" in message
-    held = _held("surprise", path)
+    held = holding("surprise", path)
     assert held
-    assert len(held) == _calls(lines)[1]
+    assert len(held) == evaluations(lines)[1]
     code, lines = analyst.run("surprise", path)
     assert code == 0
-    assert _calls(lines)[0] == len(_held("surprise", path) - held)
-    assert len(_table(path)[2]) == 15
+    assert evaluations(lines)[0] == len(holding("surprise", path) - held)
+    assert len(content(path)[2]) == 15
 
 
 TINY = """\
@@ -295,8 +188,8 @@ def test_on_a_full_disk_it_is_said_and_with_room_again_it_goes_on(weights, tmp_p
         again, rest = analyst.run("surprise", disk / "a.study", **room)
         assert (again, rest[-1][0]) == (0, "call"), rest[-1]
         # Batch by batch: only the one that found no room was read twice.
-        wasted = _calls(lines)[0] - _calls(lines)[1]
-        assert _calls(lines)[0] + _calls(rest)[0] - wasted == analysing.BATCHES * 16
+        wasted = evaluations(lines)[0] - evaluations(lines)[1]
+        assert evaluations(lines)[0] + evaluations(rest)[0] - wasted == analysing.BATCHES * 16
         assert analyst.run("surprise", disk / "a.study") == (0, [])
 
 
@@ -315,7 +208,7 @@ def test_where_nothing_may_be_written_it_is_said_before_anything_is_measured(ana
     shelf.chmod(0o555)
     code, lines = analyst.run("samples", path, nobody=True)
     assert "a.study' cannot be opened: unable to open database file" in _message(code, lines)
-    assert _calls(lines)[0] == 0
+    assert evaluations(lines)[0] == 0
     shelf.chmod(0o755)
     assert analyst.run("samples", path, ratios=[0.5])[0] == 0
     path.chmod(0o444)
@@ -323,7 +216,7 @@ def test_where_nothing_may_be_written_it_is_said_before_anything_is_measured(ana
     before = path.read_bytes()
     code, lines = analyst.run("samples", path, nobody=True)
     assert "a.study', or its folder, may not be written to" in _message(code, lines)
-    assert _calls(lines)[0] == 0
+    assert evaluations(lines)[0] == 0
     assert path.read_bytes() == before
     assert len(prunus.Study.open(path).cells) == 5
 
@@ -333,7 +226,7 @@ def test_a_damaged_study_is_named_and_left_as_it_is(analyst, tmp_path):
     analyst.start("samples", path)
     assert analyst.finish(after=60)[0] == -signal.SIGKILL
     whole = path.read_bytes()
-    held = _held("samples", path)
+    held = holding("samples", path)
     for damaged in (
         whole[: len(whole) // 2],
         whole[:4096] + bytes(4096) + whole[8192:],
@@ -342,11 +235,11 @@ def test_a_damaged_study_is_named_and_left_as_it_is(analyst, tmp_path):
         path.write_bytes(damaged)
         code, lines = analyst.run("samples", path)
         assert re.search(r"a\.study' is (damaged|not a study)", _message(code, lines))
-        assert _calls(lines)[0] == 0
+        assert evaluations(lines)[0] == 0
         assert path.read_bytes() == damaged
     path.write_bytes(whole)
     code, lines = analyst.run("samples", path)
-    assert (code, _calls(lines)[0]) == (0, len(_held("samples", path) - held))
+    assert (code, evaluations(lines)[0]) == (0, len(holding("samples", path) - held))
 
 
 @pytest.fixture(scope="module")
@@ -365,9 +258,9 @@ def test_two_processes_measure_parts_of_one_table_in_one_file(
     for one in (analyst, colleague):
         code, lines = one.finish()
         assert code == 0, lines[-1]
-        assert _calls(lines)[0]
+        assert evaluations(lines)[0]
     assert prunus.Study.open(path).complete
-    assert _table(path) == _table(undisturbed(mode)[0])
+    assert content(path) == content(undisturbed(mode)[0])
 
 
 def _losses(path):
@@ -396,7 +289,7 @@ def test_two_processes_that_measure_the_same_end_with_one_table(
     for one in (analyst, colleague):
         code, lines = one.finish()
         assert code == 0, lines[-1]
-    assert _table(path) == _table(undisturbed("samples")[0])
+    assert content(path) == content(undisturbed("samples")[0])
 
 
 def test_a_copy_of_a_study_that_is_being_written_goes_on(analyst, undisturbed, tmp_path):
@@ -407,4 +300,4 @@ def test_a_copy_of_a_study_that_is_being_written_goes_on(analyst, undisturbed, t
         with contextlib.suppress(FileNotFoundError):
             shutil.copy(f"{path}{name}", f"{copy}{name}")
     assert analyst.run("samples", copy)[0] == 0
-    assert _table(copy) == _table(undisturbed("samples")[0])
+    assert content(copy) == content(undisturbed("samples")[0])
