@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from prunus.core.engine.exact import measure_each, measure_samples, measure_stat
 from prunus.core.engine.meter import Meter
 from prunus.core.engine.report import Listener
 from prunus.core.engine.table import Table, table_of
-from prunus.core.errors import EvaluationError, VerificationError
+from prunus.core.errors import EvaluationError, PrunusError
 from prunus.core.graph.groups import Groups
 from prunus.core.graph.rules import Rules
 from prunus.core.scores.criteria import Criterion
@@ -117,14 +117,17 @@ def run(
         versions = {"prunus": __version__, **subject.backend.versions()}
         with Store.open_or_create(path, header_of(subject.groups, identity, versions)) as store:
             begin(store, table)
-            keys = missing(store, table, how.shard, exact=not how.early)
+            keys = missing(store, table, how.shard)
             if keys and how.verify:
                 keys = _verified(lab, store, table, keys)
             if how.estimate and isinstance(work, Evaluation):
-                if not store.estimates(ESTIMATE).keys() >= table.cuts.keys():
+                if not table.cuts.keys() <= store.estimates(ESTIMATE).keys():
                     store.put_estimates(ESTIMATE, lab.estimate(work, seed=choice.seed))
                 keys = most_harmful_first(keys, store.estimates(ESTIMATE))
-            _measure(lab, meter, work, store, keys, how, choice.seed, listener)
+            try:
+                _measure(lab, meter, work, store, keys, how, choice.seed, listener)
+            finally:
+                _write_notes(store, () if meter is None else meter.notes)
             return Study.of(store)
 
 
@@ -160,6 +163,13 @@ def _measure(
         measure_states(meter, store, keys, listener)
 
 
+def _write_notes(store: Store, notes: Iterable[str]) -> None:
+    """Keep what the user should know of how it was measured; the study's table shows it."""
+    note = "\n".join(dict.fromkeys([*store.header.note.splitlines(), *notes]))
+    if note != store.header.note:
+        store.replace_header(replace(store.header, note=note))
+
+
 def _verified(lab: Laboratory, store: Store, table: Table, keys: Sequence[Key]) -> list[Key]:
     """Return the cells of groups whose cut is right; the others are failures, with the reason.
 
@@ -168,14 +178,14 @@ def _verified(lab: Laboratory, store: Store, table: Table, keys: Sequence[Key]) 
     wrong: dict[str, str] = {}
     try:
         lab.verify(joint(table, keys))
-    except VerificationError:
+    except PrunusError:
         largest: dict[str, Cut] = {}
         for key in keys:
             largest[key.group] = table.cuts[key]
         for group, cut in largest.items():
             try:
                 lab.verify(cut)
-            except VerificationError as error:
+            except PrunusError as error:  # where it must be traced again, that may fail too
                 wrong[group] = error.problem
     fail(store, keys, wrong)
     return [key for key in keys if key.group not in wrong]
@@ -215,10 +225,23 @@ def _data(work: Evaluation | Opaque, meter: Meter | None) -> str:
     """
     if meter is None:
         return f"as {work.metric_name} reads it"
-    first = next(islice(meter.batches(), 1))
-    told = f"{work.name}|{meter.length}|{meter.digest(first)}"
+    first, again = (meter.digest(next(islice(meter.batches(), 1))) for _ in range(2))
+    if first != again:
+        raise EvaluationError(
+            "the data begins with another batch each time that it is gone through, so that no two "
+            "models would be measured on the same",
+            fix="read it in order and unchanged: DataLoader(..., shuffle=False), and no random "
+            "augmentation",
+        )
+    told = f"{work.name}|{meter.length}|{first}"
     return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _count(batches: Iterable[Any]) -> int:
-    return sum(1 for _ in batches)
+    count = 0 if isinstance(batches, Iterator) else sum(1 for _ in batches)
+    if not count:
+        raise EvaluationError(
+            "recalibrate= has no batch that can be read for each cut model anew",
+            fix="give a list of batches or a loader, not an iterator, which is read only once",
+        )
+    return count

@@ -14,7 +14,13 @@ from prunus.core.cut.ratios import ratios_of
 from prunus.core.engine.evaluation import Evaluation, Opaque
 from prunus.core.engine.report import Listener
 from prunus.core.engine.table import RATIOS
-from prunus.core.errors import CriterionError, NothingToCutError, PrunusError, RatioError
+from prunus.core.errors import (
+    CriterionError,
+    EvaluationError,
+    NothingToCutError,
+    PrunusError,
+    RatioError,
+)
 from prunus.core.graph.channels import close
 from prunus.core.graph.costs import macs, numel
 from prunus.core.graph.groups import Groups, find_groups
@@ -117,14 +123,7 @@ def prune(
         criterion = plan.criterion or None if criterion is None else criterion
     align = 1 if align is None else align
     criterion = "l1" if criterion is None else criterion
-    if isinstance(align, bool) or not isinstance(align, int) or align < 1:
-        raise RatioError(
-            f"align is {align!r}, and must be a whole number from 1", fix="try align=8"
-        )
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise CriterionError(
-            f"seed is {seed!r}, and must be a whole number from 0", fix="try seed=0"
-        )
+    _check(align, seed)
     backend = backend_of(model)
     traced = backend.trace(model, example, within)
     groups = _analysed(traced, rules)
@@ -214,11 +213,18 @@ def analyze(
     Raises:
         PrunusError: With a `fix`, for anything that cannot be done as asked.
     """
+    _check(align, seed)
+    if isinstance(evaluate, Evaluation) and not higher_is_better and evaluate.higher_is_better:
+        raise EvaluationError(
+            "higher_is_better=False is said of a function of your own, and this is an Evaluation",
+            fix="say it there: prunus.Evaluation(..., higher_is_better=False)",
+        )
+    work = evaluate if isinstance(evaluate, Evaluation) else Opaque(evaluate, higher_is_better)
     backend = backend_of(model)
     traced = backend.trace(model, example, within)
-    work = evaluate if isinstance(evaluate, Evaluation) else Opaque(evaluate, higher_is_better)
     subject = Subject(backend, traced, _analysed(traced, rules), rules, within)
-    choice = Choice(tuple(ratios), params, criterion, align, seed)
+    several = ratios if isinstance(ratios, Iterable) else (ratios,)
+    choice = Choice(tuple(several), params, criterion, align, seed)
     how = How(adaptive, budget, estimate, recalibrate, precision, shard, verify, memory)
     return run(subject, choice, work, how, Path(study), progress)
 
@@ -251,6 +257,17 @@ def load(model: Any, path: str | Path, *, rules: Rules | None = None) -> Any:
         `model` itself; for a file of a traced module, that module.
     """
     return backend_of(model).load(model, Path(path), rules)
+
+
+def _check(align: object, seed: object) -> None:
+    if isinstance(align, bool) or not isinstance(align, int) or align < 1:
+        raise RatioError(
+            f"align is {align!r}, and must be a whole number from 1", fix="try align=8"
+        )
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise CriterionError(
+            f"seed is {seed!r}, and must be a whole number from 0", fix="try seed=0"
+        )
 
 
 def _reached(groups: Groups, ratios: list[float]) -> list[int]:

@@ -7,7 +7,7 @@ with; then it answers with what a program has computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -102,6 +102,12 @@ class _StandIn(nn.Module):
             return self.answers.pop()
         self.calls.append(Example(tree_map(_same, args), tree_map(_same, kwargs)))
         return vars(self)["part"](*args, **kwargs)
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        # Who asks for the first only wants to know its device or its type.
+        for k, pair in enumerate(vars(self)["part"].named_parameters(*args, **kwargs)):
+            self.touched |= k > 0
+            yield pair
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(vars(self)["part"], name)

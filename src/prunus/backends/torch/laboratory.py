@@ -27,7 +27,7 @@ from prunus.backends.torch.untouched import evaluating
 from prunus.backends.torch.variant import variant_of
 from prunus.core.backend import Outcome
 from prunus.core.cut.cut import Cut, cut_of
-from prunus.core.engine.evaluation import Evaluation
+from prunus.core.engine.evaluation import Evaluation, length_of
 from prunus.core.errors import PrunusError
 from prunus.core.graph.channels import close
 from prunus.core.graph.rules import Rules
@@ -105,6 +105,11 @@ class TorchLaboratory:
                 f"there is no precision {precision!r}",
                 fix=f"leave it out, or choose one of {', '.join(PRECISIONS)}",
             )
+        if precision is not None and self._recalibrated:
+            raise PrunusError(
+                f"recalibrated models run in their own precision, and not in {precision}",
+                fix="leave out precision= or recalibrate=",
+            )
         narrow = None if precision is None else PRECISIONS[precision]
         swift = None
         if not self._recalibrated:  # statistics of its own are no smaller weights
@@ -114,6 +119,7 @@ class TorchLaboratory:
                 self._part_of,
                 precision=narrow,
                 room=memory // 2,
+                batches=length_of(evaluation) or 1,
             )
         caller = Caller(self._traced, evaluation)
         return TorchMeter(

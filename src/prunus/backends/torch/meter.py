@@ -8,10 +8,12 @@ might decide a class.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
@@ -20,7 +22,7 @@ from prunus.backends.torch.caller import Caller
 from prunus.backends.torch.metrics import PerSample, StateMetric, TopK, metric_of
 from prunus.backends.torch.shuffle import shuffled
 from prunus.backends.torch.swift import Swift
-from prunus.core.engine.evaluation import Evaluation, batches_of
+from prunus.core.engine.evaluation import Evaluation, batches_of, length_of, target_of
 from prunus.core.engine.meter import Readings, Scores
 from prunus.core.errors import EvaluationError
 from prunus.core.study.cells import Key
@@ -29,6 +31,11 @@ __all__ = ["TorchMeter"]
 
 _ROUNDING = 30.0
 """A class that is decided by less than this many times the rounding seen is asked again."""
+
+_UNHEARD = (
+    "whole models ran, which is slower, for what was traced is called more than once a batch, or "
+    "its weights or layers are used beside it"
+)
 
 Take = Callable[[Key | None, Any, Callable[[], nn.Module]], None]
 """Takes the output of a cut, or of the original, and what makes the plain model."""
@@ -63,21 +70,19 @@ class TorchMeter:
         self._whole, self._caller, self._build, self._swift = whole, caller, build, swift
         self._exact = exact and swift is not None
         self._device = next((one.device for one in whole.parameters()), torch.device("cpu"))
+        self._notes: list[str] = []
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what the user should know about what ran."""
-        return () if self._swift is None else tuple(self._swift.notes)
+        return (*self._notes, *(() if self._swift is None else self._swift.notes))
 
     # The data.
 
     @property
     def length(self) -> int | None:
         """Return how many batches there are, if the data tells."""
-        try:
-            return len(self.evaluation.batches)
-        except TypeError:
-            return None
+        return length_of(self.evaluation)
 
     def batches(self) -> Iterator[Any]:
         """Go through the data once."""
@@ -108,8 +113,11 @@ class TorchMeter:
                 total.update(f"{leaf.dtype}{tuple(leaf.shape)}".encode())
                 plain = leaf.detach().cpu().contiguous().reshape(-1)
                 total.update(plain.view(torch.uint8).numpy().tobytes())
-            else:
-                total.update(repr(leaf).encode("utf-8", "replace"))
+            elif isinstance(leaf, np.ndarray):
+                total.update(f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes())
+            else:  # of an object without words of its own, its address is no content
+                words = re.sub("0x[0-9a-f]+", "", repr(leaf))
+                total.update(words.encode("utf-8", "replace"))
         return total.hexdigest()
 
     def _moved(self, batch: Any) -> Any:
@@ -146,7 +154,7 @@ class TorchMeter:
         samples = 0
         with torch.no_grad():
             for batch in self.batches():
-                samples += _count(batch)
+                samples += _count(self.evaluation, batch)
 
                 def take(key: Key | None, output: Any, _: Any, batch: Any = batch) -> None:
                     metric.update(states[key], output, batch)
@@ -173,12 +181,21 @@ class TorchMeter:
         """Give the output of the original and of each cut to `take`; return what failed."""
         call, output = self._heard(batch)
         rest = list(keys)
+        if call is None and self._swift is not None and not self._notes:
+            self._notes.append(_UNHEARD)
         if call is not None and self._swift is not None:
+            unplayed: list[Key] = []
 
             def give(key: Key, result: Any) -> None:
-                take(key, self._caller.replay(batch, result), lambda: self._build(key))
+                try:
+                    output = self._caller.replay(batch, result)
+                except Exception:  # whatever it is, the really cut model tells
+                    unplayed.append(key)
+                    return
+                take(key, output, lambda: self._build(key))
 
             whole, rest = self._swift.run(call, keys, give)
+            rest = [*rest, *unplayed]
             if output is None and whole is not None:
                 output = self._caller.replay(batch, whole)
         if output is None:
@@ -204,6 +221,9 @@ class TorchMeter:
         return self._caller.listen(batch)
 
 
-def _count(batch: Any) -> int:
+def _count(evaluation: Evaluation, batch: Any) -> int:
+    target = target_of(evaluation, batch)
+    if isinstance(target, list | tuple):
+        return len(target)  # one of whatever a sample, as for detectors
     tensors = [one for one in tree_leaves(batch) if isinstance(one, torch.Tensor) and one.ndim]
     return len(tensors[0]) if tensors else 1

@@ -49,7 +49,7 @@ class TopK:
         else:
             k = min(self.k, output.shape[1])
             right = (output.topk(k, 1).indices == target.unsqueeze(1)).any(1)
-        found: Scores = right.reshape(len(right), -1).double().mean(1).cpu().numpy()
+        found: Scores = _by_sample(right).cpu().numpy()
         return found
 
     def unsure(self, output: Any, batch: Any, tolerance: float) -> bool:
@@ -181,6 +181,11 @@ def value_of(found: Any, key: str | None, name: str) -> float:
             f"metric {name!r} computes {_kind(found)}, which is no number",
             fix="use a metric that averages over classes, such as average='macro'",
         ) from None
+
+
+def _by_sample(right: torch.Tensor) -> torch.Tensor:
+    # Not `reshape(len(right), -1)`: of a batch without samples -1 could be anything.
+    return right.double().flatten(1).mean(1) if right.ndim > 1 else right.double()
 
 
 def _kind(value: Any) -> str:

@@ -42,7 +42,7 @@ class WeightCache:
         own = self._made.get(key)
         if own is None:
             own = {
-                name: smaller(self.program.weights[name], kept)
+                name: _as_laid_out(smaller(self.program.weights[name], kept), self.program, name)
                 for name, kept in self.variants[key].weights.items()
             }
             size = sum(one.nbytes for one in own.values())
@@ -52,6 +52,13 @@ class WeightCache:
                 self._made[key] = own
                 self._bytes += size
         return {**self.program.weights, **own}
+
+
+def _as_laid_out(small: torch.Tensor, program: Program, name: str) -> torch.Tensor:
+    """Return a part of a weight in the order of the whole."""
+    whole, last = program.weights[name], torch.channels_last
+    ordered = whole.ndim == 4 and whole.is_contiguous(memory_format=last)
+    return small.contiguous(memory_format=last) if ordered else small.contiguous()
 
 
 class Sweep:

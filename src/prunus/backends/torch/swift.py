@@ -16,11 +16,13 @@ from torch.utils._pytree import tree_leaves
 
 from prunus.backends.torch.sweep import Give, Sweep
 from prunus.backends.torch.trace import Example
-from prunus.backends.torch.tuning import Tuning, apart, laid_out, run, tune
+from prunus.backends.torch.tuning import Tuning, apart, run, tune
 from prunus.core.study.cells import Key
 
 __all__ = ["Swift"]
 
+_WORTH_TUNING = 100
+"""Tuning takes about as long as twenty runs of a batch, each cut's being half of one or so."""
 _WRONG = 1e-3
 """A program that is off by more than this, relative to the largest output, is not used."""
 
@@ -36,6 +38,7 @@ class Swift:
         *,
         precision: torch.dtype | None,
         room: int,
+        batches: int,
     ) -> None:
         """Prepare; the program is made when the first call is there.
 
@@ -45,13 +48,14 @@ class Swift:
             part_of: Makes the part of a really cut model.
             precision: A narrower type to compute in.
             room: Bytes that the results of a batch may take together.
+            batches: About how many will come.
         """
         self.rounding = 1e-6
         """The largest relative difference to plain models that was seen."""
         self.notes: list[str] = []
         """What the user should know about what ran."""
         self._make, self._part, self._part_of = make, part, part_of
-        self._precision, self._room = precision, room
+        self._precision, self._room, self._batches = precision, room, batches
         self._tuning: Tuning | None = None
         self._sweep: Sweep | None = None
         self._bytes_a_sample = 0.0
@@ -64,7 +68,7 @@ class Swift:
         The original's result is None where the program could not take the call.
         """
         if self._tuning is None:
-            self._begin(call)
+            self._begin(call, len(keys) * self._batches)
         values = self._values(call)
         if values is None or self._sweep is None or self._tuning is None:
             return None, list(keys)
@@ -88,7 +92,7 @@ class Swift:
         values = self._sweep.program.read(call.args, call.kwargs)
         if values is None:
             return None
-        return laid_out(_cast(values, self._precision), self._tuning.channels_last)
+        return _cast(values, self._precision)
 
     def _within_room(self, values: Mapping[str, Any], keys: Sequence[Key]) -> Tuning:
         """Return how to run; slices hold the results of all cuts at once, which may be too much."""
@@ -99,8 +103,8 @@ class Swift:
             return replace(self._tuning, size=None)
         return self._tuning
 
-    def _begin(self, call: Example) -> None:
-        """Make the program, and see that it computes what the part does."""
+    def _begin(self, call: Example, runs: int) -> None:
+        """Make the program, see that it computes what the part does, and how it runs quickest."""
         self._tuning = Tuning()
         try:
             sweep = self._make()
@@ -121,8 +125,9 @@ class Swift:
         samples = max((len(one) for one in tensors if one.ndim), default=1)
         self._bytes_a_sample = sum(one.nbytes for one in tensors) / max(1, samples)
         if self._precision is not None:
-            sweep.program.to(self._precision, channels_last=False)
-        self._tuning = tune(sweep.program, _cast(values, self._precision))
+            sweep.program.cast(self._precision)
+        if runs > _WORTH_TUNING:
+            self._tuning = tune(sweep.program, _cast(values, self._precision))
         self._sweep = sweep
 
     def _give_up(self, why: str) -> None:

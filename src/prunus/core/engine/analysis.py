@@ -47,20 +47,15 @@ def begin(store: Store, table: Table) -> None:
         )
 
 
-def missing(store: Store, table: Table, shard: tuple[int, int] | None, *, exact: bool) -> list[Key]:
+def missing(store: Store, table: Table, shard: tuple[int, int] | None) -> list[Key]:
     """Return the cells that are still to be measured; what failed is tried again.
 
-    An exact analysis also measures what an adaptive one has left open.
+    What stopped early is open to every analysis: an exact one measures it to the end, and
+    for an adaptive one another width or budget may ask more of it.
     """
     mine = shard_of(list(table.asked), shard)
-    found = []
-    known = store.cells()
-    for key in table.cuts:
-        cell = known.get(key)
-        settled = cell is not None and (cell.kind == EXACT or (not exact and cell.kind != FAILED))
-        if key.group in mine and not settled:
-            found.append(key)
-    return found
+    known = {key for key, cell in store.cells().items() if cell.kind == EXACT}
+    return [key for key in table.cuts if key.group in mine and key not in known]
 
 
 def most_harmful_first(keys: Sequence[Key], estimates: Mapping[Key, float]) -> list[Key]:

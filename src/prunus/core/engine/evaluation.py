@@ -13,7 +13,7 @@ from typing import Any
 
 from prunus.core.errors import EvaluationError
 
-__all__ = ["Evaluation", "Opaque", "batches_of", "inputs_of", "name_of", "target_of"]
+__all__ = ["Evaluation", "Opaque", "batches_of", "inputs_of", "length_of", "name_of", "target_of"]
 
 NAMED = ("top1", "top5")
 _TARGETS = ("target", "targets", "label", "labels", "y")
@@ -104,6 +104,14 @@ class Opaque:
     higher_is_better: bool = True
     name: str = ""
 
+    def __post_init__(self) -> None:
+        if not callable(self.evaluate):
+            raise EvaluationError(
+                f"a {type(self.evaluate).__name__} evaluates no model",
+                fix="pass prunus.Evaluation(batches, metric), or a function from a model to a "
+                "number",
+            )
+
     @property
     def metric_name(self) -> str:
         """Return what a study calls the metric."""
@@ -115,6 +123,14 @@ def name_of(function: Any) -> str:
     module = getattr(function, "__module__", "") or ""
     name = getattr(function, "__qualname__", "") or type(function).__name__
     return f"{module}.{name}".strip(".")
+
+
+def length_of(evaluation: Evaluation) -> int | None:
+    """Return how many batches there are, if the data tells."""
+    try:
+        return len(evaluation.batches)
+    except TypeError:
+        return None
 
 
 def batches_of(evaluation: Evaluation) -> Iterator[Any]:

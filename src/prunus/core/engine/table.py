@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prunus.core.cut.cut import Cut, make_cut
 from prunus.core.cut.ratios import ratios_of
-from prunus.core.errors import RatioError
+from prunus.core.errors import NothingToCutError, RatioError
 from prunus.core.graph.groups import Groups
 from prunus.core.scores.criteria import Array, Criterion
 from prunus.core.scores.group import Weights, scores_of
@@ -57,27 +58,30 @@ def table_of(
     asked: dict[str, dict[float, int]] = {}
     cuts: dict[Key, Cut] = {}
     nothing = []
-    for k in wanted:
+    for k, ratio in itertools.product(wanted, _checked(ratios)):
         group = groups.groups[k]
-        for ratio in _checked(ratios):
-            every = [0.0] * len(groups.groups)
-            every[k] = ratio
-            cut = make_cut(groups, every, scores, align)
-            removed = next((one.removed for one in cut.achieved if one.group == group.name), 0)
-            key = Key(group.name, removed)
-            asked.setdefault(group.name, {})[ratio] = removed
-            if removed:
-                cuts.setdefault(key, cut)
-            else:
-                nothing.append(key)
+        every = [0.0] * len(groups.groups)
+        every[k] = ratio
+        cut = make_cut(groups, every, scores, align)
+        removed = next((one.removed for one in cut.achieved if one.group == group.name), 0)
+        key = Key(group.name, removed)
+        asked.setdefault(group.name, {})[ratio] = removed
+        if removed:
+            cuts.setdefault(key, cut)
+        else:
+            nothing.append(key)
     return Table(asked, cuts, tuple(dict.fromkeys(nothing)))
 
 
 def _checked(ratios: Iterable[float]) -> list[float]:
-    found = sorted({round(float(ratio), 10) for ratio in ratios})
-    if not found or found[0] <= 0 or found[-1] >= 1:
+    tried = list(ratios)
+    try:
+        found = sorted({round(float(ratio), 10) for ratio in tried})
+    except (TypeError, ValueError):
+        found = []
+    if not found or not all(0 < ratio < 1 for ratio in found):
         raise RatioError(
-            f"the ratios to try are {found}, and must be between 0 and 1",
+            f"the ratios to try are {tried}, and must be numbers between 0 and 1",
             fix="give the shares of each group to try without, such as (0.25, 0.5, 0.75)",
         )
     return found
@@ -88,7 +92,11 @@ def _wanted(groups: Groups, params: Sequence[str] | None) -> list[int]:
     if params is None:
         ratios_of(groups, 0.5)  # says why, where there is no group at all
         return list(range(len(groups.groups)))
-    names = [params] if isinstance(params, str) else params
+    names = [params] if isinstance(params, str) else list(params)
+    if not names:
+        raise NothingToCutError(
+            "params= names no group", fix="name weights or patterns, or leave it out for all groups"
+        )
     chosen = ratios_of(groups, dict.fromkeys(names, 0.5))
     return [k for k, ratio in enumerate(chosen) if ratio]
 

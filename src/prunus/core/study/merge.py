@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,7 @@ def merge(paths: str | Path | Iterable[str | Path], into: str | Path) -> Study:
 
 
 def _header(studies: Sequence[Study]) -> Header:
-    """Return one header for all: of what may differ, the one that is last as text."""
+    """Return one header for all: every note, and of what else may differ the last as text."""
     first = studies[0]
     for other in studies[1:]:
         found = first.header.difference(
@@ -76,7 +77,9 @@ def _header(studies: Sequence[Study]) -> Header:
                 fix="merge studies of one model, data set, metric and criterion, with the same "
                 "options",
             )
-    return max((one.header for one in studies), key=Header.to_json)
+    lines = {line for one in studies for line in one.header.note.splitlines()}
+    last = max((one.header for one in studies), key=Header.to_json)
+    return replace(last, note="\n".join(sorted(lines)))
 
 
 def _fill(store: Store, others: Sequence[Study], header: Header) -> None:

@@ -55,7 +55,8 @@ def table(study: Study, *, absolute: bool = False) -> str:
         rows.append([group.name, str(group.size), *(text for _, text in cells)])
         kinds |= {kind for kind, _ in cells}
     legend = [words for kind, words in _LEGEND.items() if kind in kinds]
-    return "\n".join([*_title(study, absolute), aligned(rows), *legend, *_reasons(study)])
+    below = [*legend, *_reasons(study), *_notes(study)]
+    return "\n".join([*_title(study, absolute), aligned(rows), *below])
 
 
 def _title(study: Study, absolute: bool) -> Iterator[str]:
@@ -92,6 +93,11 @@ def _shown(study: Study, group: str, removed: int | None, absolute: bool) -> tup
 def _bound(point: Point) -> str:
     ends = [f">{number(point.low)}"] if point.low is not None else []
     return " ".join([*ends, *([f"<{number(point.high)}"] if point.high is not None else [])])
+
+
+def _notes(study: Study) -> Iterator[str]:
+    for line in study.header.note.splitlines():
+        yield f"note: {line}"
 
 
 def _reasons(study: Study) -> Iterator[str]:

@@ -293,3 +293,14 @@ def test_a_folder_that_does_not_exist(tmp_path):
     with pytest.raises(StudyError, match="is a folder"):
         merge([path], tmp_path)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_each_file_notes_is_kept(tmp_path):
+    notes = ("b is slow", "a is slow\nb is slow", "")
+    paths = []
+    for k, note in enumerate(notes):
+        paths.append(tmp_path / f"{k}.study")
+        Store.open_or_create(paths[-1], dataclasses.replace(HEADER, note=note)).close()
+    one = merge(paths, tmp_path / "one.study")
+    other = merge([*reversed(paths)], tmp_path / "other.study")
+    assert one.header.note == other.header.note == "a is slow\nb is slow"

@@ -50,6 +50,7 @@ def test_a_table_says_all_it_knows(tmp_path):
         ". not measured yet",
         "! group 'a.weight' with 12 channels removed: it ran out of memory",
         "'head.weight' stays: it makes the network's output",
+        "note: a note",
     ]
     assert Study.open(path).table(absolute=True).splitlines()[0] == (
         "top1, baseline 0.9: absolute loss for each ratio"
@@ -58,7 +59,8 @@ def test_a_table_says_all_it_knows(tmp_path):
 
 def test_a_whole_table_has_no_legend(tmp_path):
     with Store.open_or_create(
-        tmp_path / "a.study", dataclasses.replace(HEADER, groups=HEADER.groups[:1], frozen=())
+        tmp_path / "a.study",
+        dataclasses.replace(HEADER, groups=HEADER.groups[:1], frozen=(), note=""),
     ) as store:
         store.set_baseline(0.5)
         store.ask({"stem.weight": {0.5: 4}})
@@ -73,7 +75,7 @@ def test_a_whole_table_has_no_legend(tmp_path):
 def test_many_reasons_are_counted(tmp_path):
     frozen = tuple(FrozenRow(f"w{k}", "it stays", 1, 1) for k in range(9))
     with Store.open_or_create(
-        tmp_path / "a.study", dataclasses.replace(HEADER, frozen=frozen)
+        tmp_path / "a.study", dataclasses.replace(HEADER, frozen=frozen, note="")
     ) as store:
         store.add([failed("a.weight", k) for k in (1, 2, 3)])
         lines = str(Study.of(store)).splitlines()
