@@ -11,7 +11,7 @@ BESIDE_TORCH := torchvision==0.28.0 timm==1.0.31 torch-pruning==1.6.1 facenet-py
 THEY_NEED := pillow huggingface_hub pyyaml tqdm
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs zoo bench clean
+.PHONY: help demo test soak check format docs zoo bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,11 @@ demo: .venv/.demo  ## The whole flow on scanned digits: train, analyse, plan, cu
 test: check  ## All checks, then all tests
 	@echo "test: running the tests"
 	@$(BIN)/python -m pytest -n 2
+
+soak: .venv/.dev  ## Kill analyses 100 times, or as often as PRUNUS_KILLS says (takes minutes)
+	@echo "soak: killing analyses $${PRUNUS_KILLS:-100} times, half of them within a write"
+	@PRUNUS_KILLS=$${PRUNUS_KILLS:-100} $(BIN)/python -m pytest -q -k killed \
+		tests/e2e/torch/test_durability.py tests/unit/core/study/test_database.py
 
 check: .venv/.dev  ## Style, types and import contracts
 	@echo "check: style, types, import contracts"

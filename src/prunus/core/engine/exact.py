@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from prunus.core.engine.meter import Meter, Scores
+from prunus.core.engine.meter import Meter
 from prunus.core.engine.report import Clock, Listener, Losses
 from prunus.core.errors import EvaluationError, StudyConflictError
 from prunus.core.study.cells import EXACT, FAILED, Cell, Key
@@ -35,14 +35,13 @@ def measure_samples(
     losses = _losses(store)
     clock = Clock("measuring", "batches", meter.length, losses, listener)
     alive = list(keys)
-    baseline: list[Scores] = []
-    seconds = 0.0
+    batches, seconds = 0, 0.0
     for position, batch in enumerate(meter.batches()):
+        batches += 1
         missing = [key for key in alive if position not in seen.get(key, ())]
         own = known[position].baseline if position in known else None
         if own is not None and not missing:
             store.put_batch(ORDER, position, meter.digest(batch), None, {})  # is it still the same?
-            baseline.append(own)
             clock.skip()
             continue
         started = time.perf_counter()
@@ -53,18 +52,11 @@ def measure_samples(
             store.add(_failed(key, why) for key, why in readings.failures.items())
         seconds += time.perf_counter() - started
         alive = [key for key in alive if key not in readings.failures]
-        baseline.append(readings.baseline)
         losses.add(None, readings.baseline)
         for key, scores in readings.scores.items():
             losses.add(key, scores)
         clock.advance(len(readings.baseline) * (1 + len(missing)))
-    whole = np.concatenate(baseline)
-    if not len(whole):
-        raise EvaluationError("the data has no sample", fix="give batches with samples in them")
-    with store.transaction():
-        settle(store, float(whole.mean()), len(whole))
-        share = seconds / max(1, len(alive))
-        store.add(_finished(store, key, len(baseline), len(whole), share) for key in alive)
+    _finish(store, alive, batches, seconds)
 
 
 def measure_states(
@@ -87,7 +79,8 @@ def measure_states(
         losses.put(None, whole)
         with store.transaction():
             settle(store, whole, samples)
-            for key, found in values.items():
+            for key in _left(store, some):
+                found = values[key]
                 if isinstance(found, str):
                     store.add([_failed(key, found)])
                 else:
@@ -148,6 +141,27 @@ def _number(value: object) -> float:
             f"evaluate returned {value!r:.60}, which is no number",
             fix="return one number, such as float(accuracy); where it returns several, pick one",
         ) from None
+
+
+def _left(store: Store, keys: Sequence[Key]) -> list[Key]:
+    """Return the cells that no other process has finished meanwhile."""
+    known = store.cells()
+    return [key for key in keys if key not in known or known[key].kind != EXACT]
+
+
+def _finish(store: Store, keys: Sequence[Key], batches: int, seconds: float) -> None:
+    """Write the baseline, and the cells of which every batch is there."""
+    with store.transaction():
+        known = store.batches(ORDER)
+        # What is written counts: where two processes have read a batch, the first one's.
+        rows = [known[position].baseline for position in range(batches)]
+        whole = np.concatenate([scores for scores in rows if scores is not None])
+        if not len(whole):
+            raise EvaluationError("the data has no sample", fix="give batches with samples in them")
+        settle(store, float(whole.mean()), len(whole))
+        left = _left(store, keys)
+        share = seconds / max(1, len(left))
+        store.add([_finished(store, key, batches, len(whole), share) for key in left])
 
 
 def _finished(store: Store, key: Key, batches: int, samples: int, seconds: float) -> Cell:
