@@ -37,6 +37,11 @@ class WeightCache:
         self._made: dict[Key, dict[str, torch.Tensor]] = {}
         self._bytes = 0
 
+    def bytes_of(self, key: Key) -> int:
+        """Return what the weights of a cut take."""
+        shrunk = self.variants[key].weights.items()
+        return sum(_bytes_left(self.program.weights[name], kept) for name, kept in shrunk)
+
     def of(self, key: Key) -> Mapping[str, torch.Tensor]:
         """Return all weights that a cut's steps may read."""
         own = self._made.get(key)
@@ -52,6 +57,13 @@ class WeightCache:
                 self._made[key] = own
                 self._bytes += size
         return {**self.program.weights, **own}
+
+
+def _bytes_left(whole: torch.Tensor, kept: Mapping[int, torch.Tensor]) -> int:
+    share = 1.0
+    for axis, index in kept.items():
+        share *= len(index) / whole.shape[axis]
+    return round(whole.nbytes * share)
 
 
 def _as_laid_out(small: torch.Tensor, program: Program, name: str) -> torch.Tensor:

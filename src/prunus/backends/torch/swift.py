@@ -7,7 +7,6 @@ cut model does. What it cannot do is left to whole models, and said.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,8 +22,13 @@ __all__ = ["Swift"]
 
 _WORTH_TUNING = 100
 """Tuning takes about as long as twenty runs of a batch, each cut's being half of one or so."""
+_FEW = 8
+"""Fewer cuts than this do not pay for one more run of the original."""
 _WRONG = 1e-3
 """A program that is off by more than this, relative to the largest output, is not used."""
+
+
+Values = Mapping[str, Any]
 
 
 class Swift:
@@ -68,7 +72,7 @@ class Swift:
         The original's result is None where the program could not take the call.
         """
         if self._tuning is None:
-            self._begin(call, len(keys) * self._batches)
+            self._begin(call)
         values = self._values(call)
         if values is None or self._sweep is None or self._tuning is None:
             return None, list(keys)
@@ -79,12 +83,27 @@ class Swift:
         def sort(key: Key, result: Any) -> None:
             if isinstance(result, Exception):
                 failed.append(key)
+                self._fall_back(key, f"its program fails: {result}")
             else:
                 give(key, result)
 
-        whole = run(self._sweep, values, able, sort, self._within_room(values, able))
-        rest = [key for key in keys if not self._right.get(key.group)]
+        whole = self._run(self._sweep, self._tuning, values, able, sort)
+        rest = [key for key in keys if key not in set(able)]
         return whole, [*rest, *failed]
+
+    def _run(
+        self, sweep: Sweep, tuning: Tuning, values: Values, keys: Sequence[Key], give: Give
+    ) -> Any:
+        portions = self._portions(values, keys)
+        if tuning.size is None or len(portions) * _FEW > len(keys):
+            return sweep.run(values, keys, give)
+        return [run(sweep, values, some, give, tuning) for some in portions][-1]
+
+    def _fall_back(self, key: Key, why: str) -> None:
+        """Measure a group with whole models from now on, and say so once."""
+        if self._right.get(key.group, True):
+            self.notes.append(f"{key.group!r} was measured with whole models: {why}")
+        self._right[key.group] = False
 
     def _values(self, call: Example) -> dict[str, Any] | None:
         if self._sweep is None or self._tuning is None:
@@ -94,16 +113,27 @@ class Swift:
             return None
         return _cast(values, self._precision)
 
-    def _within_room(self, values: Mapping[str, Any], keys: Sequence[Key]) -> Tuning:
-        """Return how to run; slices hold the results of all cuts at once, which may be too much."""
-        assert self._sweep is not None  # noqa: S101  (the caller looked)
-        assert self._tuning is not None  # noqa: S101
-        samples = max(len(one) for one in values.values() if isinstance(one, torch.Tensor))
-        if self._bytes_a_sample * samples * len(keys) > self._room:
-            return replace(self._tuning, size=None)
-        return self._tuning
+    def _portions(self, values: Mapping[str, Any], keys: Sequence[Key]) -> list[Sequence[Key]]:
+        """Return the cuts that may go through in slices together.
 
-    def _begin(self, call: Example, runs: int) -> None:
+        Slices hold the results and the weights of all their cuts at once, and each
+        portion costs one more run of the original.
+        """
+        assert self._sweep is not None  # noqa: S101  (the caller looked)
+        samples = max(len(one) for one in values.values() if isinstance(one, torch.Tensor))
+        result = round(self._bytes_a_sample * samples)
+        portions: list[list[Key]] = [[]]
+        taken = 0
+        for key in keys:
+            size = result + self._sweep.weights.bytes_of(key)
+            if portions[-1] and taken + size > self._room:
+                portions.append([])
+                taken = 0
+            portions[-1].append(key)
+            taken += size
+        return [*portions]
+
+    def _begin(self, call: Example) -> None:
         """Make the program, see that it computes what the part does, and how it runs quickest."""
         self._tuning = Tuning()
         try:
@@ -126,7 +156,7 @@ class Swift:
         self._bytes_a_sample = sum(one.nbytes for one in tensors) / max(1, samples)
         if self._precision is not None:
             sweep.program.cast(self._precision)
-        if runs > _WORTH_TUNING:
+        if len(sweep.variants) * self._batches > _WORTH_TUNING:
             self._tuning = tune(sweep.program, _cast(values, self._precision))
         self._sweep = sweep
 
@@ -142,9 +172,13 @@ class Swift:
         largest = {key.group: key for key in sorted(keys, key=lambda key: key.removed)}
         for group, key in largest.items():
             if group not in self._right:
-                self._right[group] = self._agrees(call, values, key)
+                self._right[group] = True
+                why = self._doubt(call, values, key)
+                if why:
+                    self._fall_back(key, why)
 
-    def _agrees(self, call: Example, values: Mapping[str, Any], key: Key) -> bool:
+    def _doubt(self, call: Example, values: Values, key: Key) -> str:
+        """Return why the program of a cut cannot be used; nothing where it can."""
         assert self._sweep is not None  # noqa: S101  (the caller looked)
         found: list[Any] = []
         try:
@@ -152,17 +186,13 @@ class Swift:
             self._sweep.run(values, [key], lambda _, result: found.append(result))
             off = apart(found[0], expected)
         except Exception as error:  # the user's own forward may raise anything
-            self.notes.append(f"{key.group!r} was measured with whole models: {error}")
-            return False
+            return str(error)
         if self._precision is not None and off < float("inf"):
-            return True
+            return ""
         if not off <= _WRONG:
-            self.notes.append(
-                f"{key.group!r} was measured with whole models: its program is off by {off:.1g}"
-            )
-            return False
+            return f"its program is off by {off:.1g}"
         self.rounding = max(self.rounding, off)
-        return True
+        return ""
 
 
 def _cast(values: Mapping[str, Any], precision: torch.dtype | None) -> dict[str, Any]:

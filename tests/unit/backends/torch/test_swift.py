@@ -113,6 +113,6 @@ def test_results_of_all_cuts_at_once_stay_within_the_room(made):
     run(one, made, image(4))
     one._tuning = dataclasses.replace(one._tuning, size=2)
     values = {"x": image(4)}
-    assert one._within_room(values, made.keys).size is None
+    assert [len(some) for some in one._portions(values, made.keys)] == [1] * len(made.keys)
     one._room = 1 << 20
-    assert one._within_room(values, made.keys).size == 2
+    assert one._portions(values, made.keys) == [list(made.keys)]
