@@ -48,9 +48,13 @@ zoo: .venv/.dev  ## Cut and judge every model of torchvision and timm's families
 	@echo "zoo: cutting every model of torchvision and of timm's families, and judging the result"
 	@$(BIN)/python bench/zoo.py
 
-bench: .venv/.dev  ## Measure how long a cut takes, beside Torch-Pruning
-	@echo "bench: measuring how long a cut takes, beside Torch-Pruning"
+bench: .venv/.dev  ## Measure beside the naive loop, beside exact mode and beside Torch-Pruning
+	@echo "bench: how long a cut takes, beside Torch-Pruning"
 	@$(BIN)/python bench/speed.py
+	@echo "bench: an exact analysis, beside the naive loop"
+	@$(BIN)/python bench/sensitivity.py densenet
+	@echo "bench: how much less adaptive mode reads, beside exact mode"
+	@$(BIN)/python bench/adaptive.py --seeds 20
 
 clean:  ## Remove the environment and what the tools left
 	rm -rf .venv build dist prunus-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
